@@ -1,0 +1,49 @@
+# Everyday commands. `make` alone lists them.
+#
+# make PYTHON=python3.12 …            another interpreter (3.11 or later)
+# make test ARGS="-k signal -x"       arguments for pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check test-pythons mutants bench format lock clean
+
+export PYTHON
+unexport PYTHONPATH PYTHONHOME
+ARGS ?=
+bin := .venv/bin
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS='|' read -r name text; do printf '%-22s %s\n' "  $$name" "$$text"; done
+
+setup: ## make .venv: the package and the locked tools
+	@scripts/setup
+
+test: setup ## run the everyday tests
+	$(bin)/python -m pytest $(ARGS)
+
+check: setup ## format, lint, types, layers, tidiness
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/pyright
+	$(bin)/lint-imports
+	$(bin)/python -m pytest -q tests/test_tidy.py tests/test_tree.py
+
+test-pythons: ## run the kernel's tests on every Python from 3.11 on that is here
+	scripts/test-pythons $(ARGS)
+
+mutants: setup ## break the kernel on purpose, one rule at a time; every break must be noticed
+	$(bin)/python scripts/mutants.py $(ARGS)
+
+bench: setup ## measure the kernel
+	$(bin)/python bench/kernel.py $(ARGS)
+
+format: setup ## put the code into the house format
+	$(bin)/ruff check --fix-only --quiet .
+	$(bin)/ruff format .
+
+lock: ## write the lock files anew (ARGS=--upgrade for the newest versions)
+	scripts/lock $(ARGS)
+
+clean: ## remove everything that was made here
+	rm -rf .venv .venvs build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,194 @@
+"""Activities: functions with side effects, which run outside the turn.
+
+`@activity` makes an `Activity` of a function. Called in a workflow it schedules at once and returns a future (K5);
+called anywhere else it just runs. Reached from define.api's callers; emits through kernel.calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+
+from perdure import codec
+from perdure.define.acting import executor_or_none
+from perdure.define.retry import Duration, Retry
+from perdure.define.signatures import Signature, signature_of
+from perdure.errors import InvalidValue, UsageError
+from perdure.kernel.calls import Request, ask
+from perdure.model.ids import check_id
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Cancellation = Literal["try", "wait", "abandon"]
+Effect = Literal["repeatable", "transactional", "ask"]
+Place = Literal["thread", "process"]
+DURATIONS = frozenset({"timeout", "schedule_to_start", "schedule_to_close", "heartbeat"})
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "cancellation": ("try", "wait", "abandon"),
+    "effect": ("repeatable", "transactional", "ask"),
+    "executor": ("thread", "process"),
+}
+
+
+class CallOptions(TypedDict, total=False):
+    """What a single call may set."""
+
+    retry: Retry
+    timeout: Duration
+    schedule_to_start: Duration
+    schedule_to_close: Duration
+    heartbeat: Duration
+    queue: str
+    priority: int
+    cancellation: Cancellation
+
+
+class ActivityOptions(CallOptions, total=False):
+    """What a definition may set."""
+
+    name: str
+    effect: Effect
+    executor: Place
+
+
+class Activity(Generic[P, R]):
+    """A function with side effects, as workflows and engines know it. `fn` is the plain function, for tests."""
+
+    def __init__(self, fn: Callable[P, Any], options: ActivityOptions, depth: int = 2) -> None:
+        if not callable(fn) or isinstance(fn, type):
+            raise UsageError(f"@activity decorates a function, not {type(fn).__name__}")
+        if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+            raise UsageError(f"activity `{fn.__name__}` is a generator; it must return one value")
+        self.fn = fn
+        self.name = check_id(options.get("name", getattr(fn, "__name__", "")), "the name of an activity")
+        self.defaults = read_options({key: value for key, value in options.items() if key != "name"})
+        self.signature: Signature = signature_of(fn, self.name, depth=depth + 1)
+        self._reads: tuple[Any] | None = None
+        functools.update_wrapper(self, fn)
+
+    def __repr__(self) -> str:
+        return f"<activity {self.name}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+        """In a workflow: schedule it now. Elsewhere: run it (a plain `def` in a thread)."""
+        return self._call({}, args, kwargs)
+
+    def options(self, **options: Unpack[CallOptions]) -> Callable[P, asyncio.Future[R]]:
+        """The same activity, with options that belong to this call only and are part of its identity (K10)."""
+        unknown = sorted(set(options) - set(CallOptions.__annotations__))
+        if unknown:
+            raise UsageError(
+                f"{', '.join(unknown)}: no option of a call; they are {', '.join(CallOptions.__annotations__)}"
+            )
+        read = read_options(cast("Mapping[str, Any]", options))
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+            return self._call(read, args, kwargs)
+
+        return call
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether its body is `...`: another worker or team serves it."""
+        code = getattr(self.fn, "__code__", None)
+        return code is not None and code.co_code in STUB_BODIES and code.co_consts[-1:] in ((None,), ())
+
+    def _call(self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[R]:
+        executor = executor_or_none()
+        if executor is None:
+            return cast("asyncio.Future[R]", self._run_here(args, kwargs))
+        unit = executor.acting(self.name)
+        encoded, keywords = self.signature.bind(args, kwargs)
+        if self._reads is None:
+            self._reads = (self.signature.returns(),)
+        cancellation = options.get("cancellation") or self.defaults.get("cancellation", "try")
+        request = Request("schedule_activity", self.name, encoded, keywords, options, self._reads[0], cancellation)
+        return ask(executor, unit, request)
+
+    def _run_here(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.is_stub:
+            raise UsageError(
+                f"activity `{self.name}` is a stub: its body is `...`, and only a worker that serves it can run it"
+            )
+        coroutine = self._as_coroutine(args, kwargs)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return coroutine
+        return asyncio.ensure_future(coroutine)
+
+    def _as_coroutine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        if inspect.iscoroutinefunction(self.fn):
+            return self.fn(*args, **kwargs)
+        call = functools.partial(contextvars.copy_context().run, self.fn, *args, **kwargs)
+
+        async def in_thread() -> Any:
+            return await asyncio.get_running_loop().run_in_executor(None, call)
+
+        return in_thread()
+
+
+class ActivityDecorator(Protocol):
+    """`@activity(…)`: what makes an activity of a function."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Activity[P, R]: ...
+
+
+@overload
+def activity(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Activity[P, R]: ...
+@overload
+def activity(fn: Callable[P, R], /) -> Activity[P, R]: ...
+@overload
+def activity(**options: Unpack[ActivityOptions]) -> ActivityDecorator: ...
+def activity(fn: Any = None, /, **options: Unpack[ActivityOptions]) -> Any:
+    """Make an activity of a function: a plain one runs in a thread, an `async` one on the event loop."""
+    unknown = sorted(set(options) - set(ActivityOptions.__annotations__) - set(CallOptions.__annotations__))
+    if unknown:
+        raise UsageError(f"{', '.join(unknown)}: no option of @activity")
+    if fn is not None:
+        return Activity(fn, options)
+
+    def decorate(fn: Callable[..., Any]) -> Activity[..., Any]:
+        return Activity(fn, options)
+
+    return decorate
+
+
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they are recorded: durations in seconds, a retry policy as its fields. `InvalidValue` for nonsense."""
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in DURATIONS:
+            read[name] = codec.duration_seconds(value, name)
+        elif name == "retry":
+            if not isinstance(value, Retry):
+                raise InvalidValue(f"retry is a Retry(…), not {type(value).__name__}")
+            read[name] = value.as_option()
+        elif name in CHOICES:
+            if value not in CHOICES[name]:
+                raise InvalidValue(f"{name} is one of {', '.join(CHOICES[name])}, not {value!r}")
+            read[name] = value
+        elif name == "queue":
+            read[name] = check_id(value, "the name of a queue")
+        elif name == "priority":
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InvalidValue(f"priority is a whole number, not {value!r}")
+            read[name] = value
+    return read
+
+
+def _stub() -> None: ...
+
+
+async def _async_stub() -> None: ...
+
+
+STUB_BODIES = frozenset({_stub.__code__.co_code, _async_stub.__code__.co_code})

@@ -1,0 +1,110 @@
+"""Handlers: `@signal`, `@update` and `@query` on the methods of a class workflow.
+
+define.workflow collects them; kernel.messages calls them. On an instance they are plain methods.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from perdure.define.signatures import signature_of
+from perdure.errors import UsageError
+from perdure.kernel.program import Handler
+from perdure.model.ids import check_id
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+V = TypeVar("V", bound=Callable[..., Any])
+
+
+class Method(Generic[P, R]):
+    """A method that the outside can call by name. `Cart.close` is the method itself, for a typed call."""
+
+    kind = "message"
+
+    def __init__(self, fn: Callable[Concatenate[Any, P], Any]) -> None:
+        if not inspect.isfunction(fn):
+            raise UsageError(f"@{self.kind} decorates a method, not {type(fn).__name__}")
+        self.fn = fn
+        self.name = check_id(fn.__name__, f"the name of a {self.kind}")
+        self.signature = signature_of(fn, self.name, hidden=1, depth=3)
+        self.validate: Callable[..., Any] | None = None
+        self.__doc__ = fn.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Callable[P, R]: ...
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        return self if instance is None else self.fn.__get__(instance, owner)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name}>"
+
+    def handler(self) -> Handler:
+        """The method as the kernel needs to know it."""
+        return Handler(
+            name=self.name,
+            call=self.fn,
+            reads=self.signature.reads(),
+            parameters=self.signature.names,
+            keyword_reads=self.signature.keyword_reads(),
+            returns=self.signature.returns(),
+            validate=self.validate,
+        )
+
+
+class Signal(Method[P, R]):
+    """A message without an answer."""
+
+    kind = "signal"
+
+
+class Update(Method[P, R]):
+    """A message with an answer, which a validator may refuse."""
+
+    kind = "update"
+
+    def validator(self, fn: V) -> V:
+        """Decorate the method that looks at the arguments first: what it raises rejects the update."""
+        if inspect.iscoroutinefunction(fn):
+            raise UsageError(f"the validator of update `{self.name}` must be a plain method: it may only look")
+        self.validate = fn
+        return fn
+
+
+class Query(Method[P, R]):
+    """A message that reads and never writes."""
+
+    kind = "query"
+
+    def __init__(self, fn: Callable[Concatenate[Any, P], Any]) -> None:
+        if inspect.iscoroutinefunction(fn):
+            raise UsageError(f"query `{fn.__name__}` must be a plain method: it may only look")
+        super().__init__(fn)
+
+
+@overload
+def signal(fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Signal[P, R]: ...
+@overload
+def signal(fn: Callable[Concatenate[C, P], R], /) -> Signal[P, R]: ...
+def signal(fn: Any, /) -> Any:
+    """A method that takes a signal: never refused, never lost (M1)."""
+    return Signal(fn)
+
+
+@overload
+def update(fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Update[P, R]: ...
+@overload
+def update(fn: Callable[Concatenate[C, P], R], /) -> Update[P, R]: ...
+def update(fn: Any, /) -> Any:
+    """A method that takes an update and answers it (M2)."""
+    return Update(fn)
+
+
+def query(fn: Callable[Concatenate[C, P], R], /) -> Query[P, R]:
+    """A method that answers a question, also after the run has ended (M3)."""
+    return Query(fn)

@@ -1,0 +1,59 @@
+"""Retry policies, as people write them. Kept with an activity; carried out by an engine (E4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from perdure import codec
+from perdure.errors import InvalidValue
+
+Duration = int | float | str | timedelta
+
+
+@dataclass(frozen=True)
+class Retry:
+    """When a failed activity is tried again. `attempts` counts the first one; None is without limit.
+
+    The wait is `initial`, then times `factor` up to `maximum`, give or take `jitter`. Failures of a type in
+    `non_retryable` (exception classes or names) are final.
+    """
+
+    attempts: int | None = 3
+    initial: Duration = 1
+    factor: float = 2
+    maximum: Duration = 60
+    jitter: float = 0.1
+    non_retryable: tuple[type[BaseException] | str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.attempts is not None and (
+            isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1
+        ):
+            raise InvalidValue(f"Retry.attempts is a whole number from 1 on, or None, not {self.attempts!r}")
+        codec.duration_seconds(self.initial, "Retry.initial")
+        codec.duration_seconds(self.maximum, "Retry.maximum")
+        if isinstance(self.factor, bool) or not isinstance(self.factor, int | float) or not self.factor >= 1:
+            raise InvalidValue(f"Retry.factor is a number from 1 on, not {self.factor!r}")
+        if isinstance(self.jitter, bool) or not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidValue(f"Retry.jitter is a number from 0 to 1, not {self.jitter!r}")
+        if isinstance(self.non_retryable, str) or not all(_names_error(one) for one in self.non_retryable):
+            raise InvalidValue(
+                f"Retry.non_retryable holds exception classes and their names, not {self.non_retryable!r}"
+            )
+
+    def as_option(self) -> dict[str, Any]:
+        """The policy as a command's option: plain JSON values."""
+        return {
+            "attempts": self.attempts,
+            "initial": codec.duration_seconds(self.initial, "Retry.initial"),
+            "factor": self.factor,
+            "maximum": codec.duration_seconds(self.maximum, "Retry.maximum"),
+            "jitter": self.jitter,
+            "non_retryable": [one if isinstance(one, str) else one.__name__ for one in self.non_retryable],
+        }
+
+
+def _names_error(one: object) -> bool:
+    return (isinstance(one, str) and bool(one)) or (isinstance(one, type) and issubclass(one, BaseException))

@@ -1,0 +1,146 @@
+"""Signatures: what a function's arguments and result are read as, and how a call's arguments are bound.
+
+Used by define.activity, define.workflow and define.handlers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from perdure import codec
+from perdure.errors import InvalidValue
+from perdure.model.commands import NOTHING
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function, without those that the caller does not see (`self`, `state`)."""
+
+    name: str
+    names: tuple[str, ...]
+    required: int
+    many: bool
+    keywords: frozenset[str]
+    required_keywords: frozenset[str]
+    any_keyword: bool
+    fn: Callable[..., Any]
+    hidden: int
+    local_names: Mapping[str, Any]
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[msgspec.Raw, msgspec.Raw]:
+        """A call's arguments as JSON: positional ones, and keyword-only ones. `InvalidValue` if they do not fit."""
+        fits = self.required <= len(args) and (len(args) <= len(self.names) or self.many)
+        if fits and not kwargs and not self.required_keywords:
+            return codec.encode_arguments(args, self.names), NOTHING
+        positional, by_name = self._bound(args, kwargs)
+        encoded = codec.encode_arguments(positional, self.names)
+        return encoded, codec.encode(by_name, "keyword arguments") if by_name else NOTHING
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        positional = list(args)
+        by_name = dict(kwargs)
+        if len(positional) > len(self.names) and not self.many:
+            raise self._misfit(f"takes {_count(len(self.names), 'argument')}, and was given {len(positional)}")
+        for name in self.names[: len(positional)]:
+            if name in by_name:
+                raise self._misfit(f"was given `{name}` twice")
+        for name in self.names[len(positional) :]:
+            if name not in by_name:
+                break
+            positional.append(by_name.pop(name))
+        missing = [name for name in self.names[len(positional) : self.required] if name not in by_name]
+        missing += sorted(self.required_keywords - by_name.keys())
+        if missing:
+            raise self._misfit(f"lacks {', '.join(f'`{name}`' for name in missing)}")
+        unknown = sorted(by_name.keys() - self.keywords - set(self.names))
+        if unknown and not self.any_keyword:
+            raise self._misfit(f"has no parameter {', '.join(f'`{name}`' for name in unknown)}")
+        return positional, by_name
+
+    def _misfit(self, text: str) -> InvalidValue:
+        return InvalidValue(f"`{self.name}` {text}")
+
+    def reads(self) -> tuple[Any, ...]:
+        """The types that positional arguments are read as."""
+        hints = self.hints()
+        return tuple(hints.get(name, Any) for name in self.names)
+
+    def keyword_reads(self) -> dict[str, Any]:
+        """The types that keyword arguments are read as."""
+        hints = self.hints()
+        return {name: hints.get(name, Any) for name in (*self.keywords, *self.names)}
+
+    def returns(self) -> Any:
+        """The type that the result is read as."""
+        return self.hints().get("return", Any)
+
+    def hints(self) -> dict[str, Any]:
+        """The annotations, resolved; one that cannot be is `Any`."""
+        try:
+            return typing.get_type_hints(self.fn, localns=dict(self.local_names), include_extras=True)
+        except Exception:
+            return {name: self._hint(note) for name, note in getattr(self.fn, "__annotations__", {}).items()}
+
+    def _hint(self, note: Any) -> Any:
+        if not isinstance(note, str):
+            return type(None) if note is None else note
+        holder = types.SimpleNamespace(__annotations__={"it": note})
+        space = dict(getattr(self.fn, "__globals__", {}))
+        try:
+            return typing.get_type_hints(holder, space, dict(self.local_names), include_extras=True)["it"]
+        except Exception:
+            return Any
+
+
+def signature_of(fn: Callable[..., Any], name: str, *, hidden: int = 0, depth: int = 2) -> Signature:
+    """Read a function's signature; its first `hidden` parameters are not the caller's."""
+    parameters = list(inspect.signature(fn).parameters.values())[hidden:]
+    positional = [one for one in parameters if one.kind in POSITIONAL]
+    keyword_only = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    return Signature(
+        name=name,
+        names=tuple(one.name for one in positional),
+        required=sum(one.default is inspect.Parameter.empty for one in positional),
+        many=any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters),
+        keywords=frozenset(one.name for one in keyword_only),
+        required_keywords=frozenset(one.name for one in keyword_only if one.default is inspect.Parameter.empty),
+        any_keyword=any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters),
+        fn=fn,
+        hidden=hidden,
+        local_names=local_names(fn, depth + 1),
+    )
+
+
+def local_names(fn: Callable[..., Any], depth: int) -> dict[str, Any]:
+    """The local names at a definition inside a function, so that its string annotations can be resolved."""
+    notes = getattr(fn, "__annotations__", {})
+    if "<locals>" not in getattr(fn, "__qualname__", "") or not any(isinstance(note, str) for note in notes.values()):
+        return {}
+    frame = sys._getframe(1)
+    found: dict[str, Any] = {}
+    for _ in range(depth + 4):
+        if frame is None or frame.f_code.co_name == "<module>":
+            break
+        if not frame.f_globals.get("__name__", "").startswith("perdure.define"):
+            found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    wanted = {word for note in notes.values() if isinstance(note, str) for word in _words(note)}
+    return {name: value for name, value in found.items() if name in wanted}
+
+
+def _words(text: str) -> list[str]:
+    return "".join(letter if letter.isidentifier() or letter.isdigit() else " " for letter in text).split()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,230 @@
+"""Branches: `parallel`, `race` and `choose`, and the joins over them (K2, P6).
+
+Each branch that is a coroutine or a callable runs in a unit and a scope of its own; a future is a branch as it
+stands. A join that is satisfied cancels the rest and ends when the rest has ended (M6).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure import codec
+from perdure.errors import InvalidValue
+from perdure.kernel.cancellation import cancel_scope
+from perdure.kernel.desk import Desk
+from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint
+from perdure.kernel.scopes import Scope
+from perdure.kernel.units import BRANCH, Unit
+from perdure.model.commands import Command
+from perdure.policies import XorBranch
+
+Branch = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """When a join is satisfied: `needed` branches have ended (None: all of them)."""
+
+    needed: int | None = None
+    tolerant: bool = False  # a failing branch does not fail the join
+
+    def check(self, branches: int) -> int:
+        """How many are needed of this many; refused where they do not fit."""
+        if self.needed is None:
+            return branches
+        if not 1 <= self.needed <= branches:
+            raise InvalidValue(f"a join of {self.needed} does not fit {branches} branches")
+        return self.needed
+
+
+class Fork:
+    """Branches that run side by side, and the future that stands for their join."""
+
+    def __init__(
+        self, desk: Desk, call: str, branches: Sequence[Branch], join: Join, numbers: Sequence[int] | None = None
+    ) -> None:
+        self._desk = desk
+        self._call = call
+        self._join = join
+        self.ended: list[int] = []
+        self.futures: list[AsyncioFuture[Any]] = []
+        self._scopes: list[Scope | None] = []
+        self._units: list[Unit | None] = []
+        self._failure: BaseException | None = None
+        self._settled = False
+        try:
+            self._parent = desk.acting(call)
+            for number, branch in enumerate(branches):
+                check_branch(branch, call, number)
+            self._needed = join.check(len(branches))
+        except BaseException:
+            discard(branches)
+            raise
+        self._incarnation = self._parent.branchings
+        self._parent.branchings += 1
+        self.joint = Joint(desk.loop, lambda: self.what, self._stop)
+        for number, branch in zip(numbers or range(len(branches)), branches, strict=True):
+            self._start(number, branch)
+        self._watch()
+
+    @property
+    def what(self) -> str:
+        """What it waits for, in words."""
+        open_branches = [
+            str(unit or f"branch {number}")
+            for number, unit in enumerate(self._units)
+            if not self.futures[number].done()
+        ]
+        return f"{self._call}: {', '.join(open_branches)}"
+
+    async def ends(self) -> list[int]:
+        """Wait for the join; the numbers of the branches in the order in which they ended, up to what was needed."""
+        await self.joint
+        if self._failure is not None:
+            raise self._failure
+        return self.ended[: self._needed]
+
+    def _start(self, number: int, branch: Branch) -> None:
+        if is_future(branch):
+            self.futures.append(branch)
+            self._scopes.append(None)
+            self._units.append(None)
+            return
+        unit = self._parent.child(BRANCH, number, self._incarnation)
+        scope = Scope(self._desk.scope())
+        coroutine = branch if inspect.iscoroutine(branch) else run_callable(branch)
+        self.futures.append(self._desk.loop.spawn(coroutine, unit, scope))
+        self._scopes.append(scope)
+        self._units.append(unit)
+
+    def _watch(self) -> None:
+        done_before = [number for number, future in enumerate(self.futures) if future.done()]
+        for number in sorted(done_before, key=lambda number: getattr(self.futures[number], "settled_as", 0)):
+            self._note_end(number)
+        for number in set(range(len(self.futures))).difference(done_before):
+            self.futures[number].add_done_callback(lambda _future, number=number: self._note_end(number))
+
+    def _note_end(self, number: int) -> None:
+        self.ended.append(number)
+        if not self._settled:
+            error = None if self._join.tolerant else error_of(self.futures[number])
+            if error is not None:
+                self._failure = error
+                self._settle(())
+            elif len(self.ended) >= self._needed:
+                self._settle(self.ended)
+        self._end_if_done()
+
+    def _settle(self, kept: Sequence[int]) -> None:
+        """The join is decided: cancel all branches but those that it keeps."""
+        self._settled = True
+        if len(kept) == len(self.futures):
+            return
+        for number, future in enumerate(self.futures):
+            scope = self._scopes[number]
+            if number in kept:
+                continue
+            if scope is None:
+                future.cancel()  # an answer that was served and not read goes back
+            elif not future.done():
+                cancel_scope(self._desk, scope, f"the {self._call} was decided")
+
+    def _stop(self) -> None:
+        """The join is cancelled from outside: so are the branches."""
+        if not self._settled:
+            self._settle(())
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not self._settled or len(self.ended) < len(self.futures) or self.joint.done() or self._desk.loop.closing:
+            return
+        if self.joint.cancel_requested:
+            self.joint.end_cancelled()
+        else:
+            self.joint.set_result(None)
+
+
+async def choose(desk: Desk, branches: Sequence[Branch]) -> Any:
+    """Run exactly one branch, picked by the policy; the choice is recorded."""
+    unit = desk.acting("choose")
+    try:
+        if not branches:
+            raise InvalidValue("choose() needs at least one branch")
+        for number, branch in enumerate(branches):
+            check_branch(branch, "choose", number)
+        chosen = _pick(desk, unit, len(branches))
+    except BaseException:
+        discard(branches)
+        raise
+    discard([branch for number, branch in enumerate(branches) if number != chosen])
+    fork = Fork(desk, "choose", [branches[chosen]], Join(), [chosen])
+    await fork.ends()
+    return fork.futures[0].result()
+
+
+def _pick(desk: Desk, unit: Unit, count: int) -> int:
+    actions = [XorBranch(number) for number in range(count)]
+    recorded = desk.matcher.ahead("record_choice", None)
+    if desk.rounds.policy is not None:
+        chosen = desk.rounds.choose(actions).index
+    elif recorded is not None:
+        chosen = recorded.input[0]
+    else:
+        chosen = 0
+    desk.emit(Command("record_choice", unit.text, encoded=codec.encode([chosen]), where=desk.where()))
+    return chosen
+
+
+def check_branch(branch: Branch, call: str, number: int) -> None:
+    """Refuse what cannot be a branch; sets above all, whose order is not the same on replay (K16)."""
+    if inspect.iscoroutine(branch) or is_future(branch) or (callable(branch) and not isinstance(branch, type)):
+        return
+    hint = "; a set has no order" if isinstance(branch, set | frozenset) else ""
+    raise InvalidValue(
+        f"branch {number} of {call}() is {type(branch).__name__}; "
+        f"a branch is a coroutine, a future or a callable without arguments{hint}"
+    )
+
+
+def discard(branches: Sequence[Branch]) -> None:
+    """Branches that will not run: close coroutines, withdraw futures."""
+    for branch in branches:
+        if inspect.iscoroutine(branch):
+            branch.close()
+        elif is_future(branch):
+            branch.cancel()
+
+
+async def run_callable(branch: Callable[[], Any]) -> Any:
+    """A callable branch is called in its own unit, and awaited if need be."""
+    outcome = branch()
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+def is_future(branch: Branch) -> bool:
+    """Whether it is a future of asyncio's protocol."""
+    return getattr(type(branch), "_asyncio_future_blocking", None) is not None
+
+
+def error_of(future: AsyncioFuture[Any]) -> BaseException | None:
+    """How a future that is done failed; None if it has a value."""
+    if future.cancelled():
+        return CancelledError()
+    return future.exception()
+
+
+def merge(values: Sequence[Any], settle: Callable[[Any, Any, Any], Any] | None) -> dict[Any, Any]:
+    """Mappings merged in branch order; `settle(key, old, new)` decides a conflict, else the later one wins."""
+    merged: dict[Any, Any] = {}
+    for number, value in enumerate(values):
+        if not isinstance(value, Mapping):
+            raise InvalidValue(f"branch {number} returned {type(value).__name__}; merge() needs mappings")
+        for key, new in value.items():
+            if key in merged and settle is not None:
+                merged[key] = settle(key, merged[key], new)
+            else:
+                merged[key] = new
+    return merged

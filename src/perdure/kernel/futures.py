@@ -1,0 +1,352 @@
+"""Futures and tasks of a workflow: asyncio's own protocol, with order and cancellation that replay can repeat.
+
+kernel.loop makes and steps them. Beside that module, the only one of the kernel that knows asyncio.
+
+A task is our own instead of asyncio's, so that it is the same on every Python: a cancellation yields to an answer
+that is already there and is raised at the next pause (K15, K17), a cancelled scope raises at every pause (M6), and
+what a task waits for can be read (K19).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import tasks as asyncio_tasks
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any, Protocol
+
+from perdure.kernel.scopes import Scope
+from perdure.kernel.units import UNIT, Unit
+
+CancelledError = asyncio.CancelledError
+AsyncioFuture = asyncio.Future
+
+# What asyncio offers to the authors of other loops; its type stubs leave it out.
+REGISTER_TASK: Callable[[Any], None] = vars(asyncio_tasks)["_register_task"]
+ENTER_TASK: Callable[[Any, Any], None] = vars(asyncio_tasks)["_enter_task"]
+LEAVE_TASK: Callable[[Any, Any], None] = vars(asyncio_tasks)["_leave_task"]
+
+HASH_MASK = (1 << 61) - 1
+HASH_FACTOR = 0x9E3779B97F4A7C15
+
+# asyncio waits for its own clean-up in these; to interrupt them again would spin for ever.
+NEVER_INTERRUPTED_AGAIN = frozenset(
+    code
+    for owner, name in ((asyncio.TaskGroup, "__aexit__"), (asyncio.TaskGroup, "_aexit"))
+    if (code := getattr(getattr(owner, name, None), "__code__", None)) is not None
+)
+CONDITION_WAIT = asyncio.Condition.wait.__code__
+LOCK_ACQUIRE = asyncio.Lock.acquire.__code__
+
+
+class RunEnds(BaseException):
+    """Unwinds workflow code after `continue_as_new`. No Exception, so that `except Exception` lets it pass."""
+
+
+class TaskLoop(Protocol):
+    """What futures and tasks ask of kernel.loop."""
+
+    turn: int
+    futures_made: int
+    salt: int
+    scopes_cancelled: int
+    task: UnitTask | None
+
+    def cancel_after_step(self, task: UnitTask, message: Any) -> None: ...
+    def queue_yield(self, task: UnitTask) -> None: ...
+    def queue_wake(self, task: UnitTask) -> None: ...
+    def cancel_delay(self, handle: DelayHandle) -> None: ...
+
+
+class LoopFuture(asyncio.Future[Any]):
+    """A future whose hash depends on the run and on the order of creation only, so that sets of them iterate alike."""
+
+    __slots__ = ("_hash", "delay", "settled_as")
+
+    def __init__(self, loop: Any) -> None:
+        super().__init__(loop=loop)
+        loop.futures_made += 1
+        self._hash = (loop.futures_made * HASH_FACTOR ^ loop.salt) & HASH_MASK
+        self.delay: DelayHandle | None = None
+        self.settled_as = 0  # the how-many-th answer of the run settled it; 0: unknown
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel it, and the durable timer that would have answered it."""
+        if self.delay is not None and not self.done():
+            self.delay.cancel()
+        return super().cancel(msg)
+
+
+class Joint(LoopFuture):
+    """A future that stands for several strands: cancelled, it stops them first and ends when they have ended."""
+
+    __slots__ = ("_stop", "cancel_requested", "what")
+
+    def __init__(self, loop: Any, what: Callable[[], str], stop: Callable[[], None]) -> None:
+        super().__init__(loop)
+        self._stop = stop
+        self.what = what
+        self.cancel_requested = False
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Stop the strands; the future is cancelled when the last of them has ended."""
+        if self.done():
+            return False
+        if not self.cancel_requested:
+            self.cancel_requested = True
+            self._stop()
+        return True
+
+    def end_cancelled(self) -> None:
+        """The strands have ended after a cancellation."""
+        super().cancel()
+
+
+class Callback:
+    """A plain callback in a unit's queue."""
+
+    __slots__ = ("_cancelled", "args", "call", "context")
+
+    def __init__(self, call: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
+        self.call = call
+        self.args = args
+        self.context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Do not run it."""
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._cancelled
+
+    def run(self) -> None:
+        """Run it in its context, unless it was cancelled."""
+        if not self._cancelled:
+            self.context.run(self.call, *self.args)
+
+
+class DelayHandle(Callback):
+    """A callback that a durable timer releases (`call_later`, `asyncio.sleep`, `asyncio.timeout`)."""
+
+    __slots__ = ("_when", "fired", "loop", "seq", "since_turn", "unit", "where")
+
+    def __init__(
+        self, loop: TaskLoop, when: float, call: Callable[..., object], args: tuple[Any, ...], context: Context
+    ) -> None:
+        super().__init__(call, args, context)
+        self.loop = loop
+        self._when = when
+        self.fired = False
+        self.seq = -1
+
+    def when(self) -> float:
+        """When it runs, in the loop's seconds."""
+        return self._when
+
+    def cancel(self) -> None:
+        """Cancel the durable timer, unless it has fired."""
+        if not self._cancelled and not self.fired:
+            self._cancelled = True
+            self.loop.cancel_delay(self)
+
+
+class UnitTask(LoopFuture):
+    """A coroutine that runs in a unit: what asyncio.Task is to other loops."""
+
+    __slots__ = (
+        "_cancels",
+        "_must_cancel",
+        "_name",
+        "_refusal",
+        "_text",
+        "base",
+        "context",
+        "coroutine",
+        "loop",
+        "scope",
+        "shares_context",
+        "since_turn",
+        "unit",
+        "waiter",
+    )
+
+    def __init__(
+        self,
+        loop: TaskLoop,
+        coroutine: Coroutine[Any, Any, Any],
+        unit: Unit,
+        scope: Scope,
+        context: Context | None = None,
+    ) -> None:
+        super().__init__(loop)
+        self.loop = loop
+        self.coroutine = coroutine
+        self.unit = unit
+        self.scope = self.base = scope
+        self.shares_context = context is not None
+        if context is None:
+            context = copy_context()
+            context.run(UNIT.set, unit)
+        self.context = context
+        self.waiter: asyncio.Future[Any] | None = None
+        self.since_turn = loop.turn
+        self._must_cancel = False
+        self._text: Any = None
+        self._refusal: RuntimeError | None = None
+        self._cancels = 0
+        self._name: str | None = None
+        unit.tasks.append(self)
+        REGISTER_TASK(self)
+
+    # --- the part of asyncio.Task that asyncio and its users call -----------------------------
+
+    def get_coro(self) -> Coroutine[Any, Any, Any]:
+        """The coroutine that it runs."""
+        return self.coroutine
+
+    def get_context(self) -> Context:
+        """The context that it runs in."""
+        return self.context
+
+    def get_name(self) -> str:
+        """The name that it was given, else its unit's id."""
+        return self._name or self.unit.text
+
+    def set_name(self, value: object) -> None:
+        """Give it a name for people; its unit keeps its id."""
+        self._name = str(value)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Ask it to end: CancelledError is raised at its pause, or at the next one if an answer is already there."""
+        if self.done():
+            return False
+        self._cancels += 1
+        self.loop.cancel_after_step(self, msg)
+        return True
+
+    def cancelling(self) -> int:
+        """How many requests to cancel it are open."""
+        return self._cancels
+
+    def uncancel(self) -> int:
+        """Take one request back; with the last one, what was not raised yet is not raised at all."""
+        if self._cancels:
+            self._cancels -= 1
+            if not self._cancels:
+                self._must_cancel = False
+        return self._cancels
+
+    def set_result(self, result: Any, /) -> None:
+        """Refused: a task's result is its coroutine's."""
+        raise RuntimeError("Task does not support set_result operation")
+
+    def set_exception(self, exception: Any, /) -> None:
+        """Refused: a task's exception is its coroutine's."""
+        raise RuntimeError("Task does not support set_exception operation")
+
+    # --- what the kernel calls ----------------------------------------------------------------
+
+    def wake(self, future: asyncio.Future[Any]) -> None:
+        """The callback by which an awaited future wakes it. The loop queues it and calls `advance`."""
+
+    def deliver_cancel(self, message: Any) -> None:
+        """Carry out a request that `cancel` made, unless it was taken back or the task has ended."""
+        if self.done() or not self._cancels:
+            return
+        self._text = message
+        if (
+            self.waiter is None
+            or self.waiter.done()
+            or self.scope.shielded_from(self.base)
+            or not self.waiter.cancel(message)
+        ):
+            self._must_cancel = True
+
+    def interrupt(self) -> None:
+        """Its scope was cancelled: raise at the pause where it stands. An answer that is there goes first."""
+        if self.waiter is not None and not self.waiter.done() and not self._cleaning_up():
+            self.waiter.cancel()
+
+    def advance(self, answered: bool) -> None:
+        """Run the coroutine to its next pause. Called in its own context, while its unit has the step."""
+        if self.done():
+            return
+        if self.shares_context:
+            UNIT.set(self.unit)
+        self.waiter = None
+        loop = self.loop
+        outer, loop.task = loop.task, self
+        ENTER_TASK(loop, self)
+        try:
+            if self._refusal is not None:
+                refusal, self._refusal = self._refusal, None
+                pause = self.coroutine.throw(refusal)
+            elif self._raises_now(answered):
+                self._must_cancel = False
+                pause = self.coroutine.throw(CancelledError() if self._text is None else CancelledError(self._text))
+            else:
+                pause = self.coroutine.send(None)
+        except StopIteration as stop:
+            super().set_result(stop.value)
+        except CancelledError as error:
+            super().cancel(*error.args[:1])
+        except (Exception, RunEnds) as error:
+            super().set_exception(error)
+        else:
+            self._pause(pause)
+        finally:
+            LEAVE_TASK(loop, self)
+            loop.task = outer
+            if self.done():
+                self.unit.tasks.remove(self)
+
+    def _raises_now(self, answered: bool) -> bool:
+        if answered:
+            return False
+        if self._must_cancel:
+            return not self.scope.shielded_from(self.base)
+        return self.loop.scopes_cancelled > 0 and self.scope.interrupted()
+
+    def _pause(self, pause: Any) -> None:
+        self.since_turn = self.loop.turn
+        if pause is None:  # the explicit yield, `await asyncio.sleep(0)`
+            self.loop.queue_yield(self)
+            return
+        if getattr(pause, "_asyncio_future_blocking", None) is None:
+            self._refuse(f"a workflow cannot await {pause!r}: it is not a future of the workflow's loop")
+            return
+        if pause.get_loop() is not self.loop:
+            self._refuse(f"{pause!r} belongs to another event loop, not to this run")
+            return
+        if pause is self:
+            self._refuse("a task cannot await itself")
+            return
+        pause._asyncio_future_blocking = False
+        pause.add_done_callback(self.wake, context=self.context)
+        self.waiter = pause
+        if self._must_cancel:
+            if not self.scope.shielded_from(self.base) and not pause.done() and pause.cancel(self._text):
+                self._must_cancel = False
+        elif self.loop.scopes_cancelled and self.scope.interrupted():
+            self.interrupt()
+
+    def _refuse(self, text: str) -> None:
+        self._refusal = RuntimeError(text)
+        self.loop.queue_wake(self)
+
+    def _cleaning_up(self) -> bool:
+        """Whether it stands in asyncio's own clean-up, which a cancelled scope must not interrupt again."""
+        awaited: Any = self.coroutine
+        outer = None
+        while awaited is not None:
+            code = getattr(awaited, "cr_code", None)
+            if code in NEVER_INTERRUPTED_AGAIN or (code is LOCK_ACQUIRE and outer is CONDITION_WAIT):
+                return True
+            outer = code
+            awaited = getattr(awaited, "cr_await", None)
+        return False

@@ -1,0 +1,372 @@
+"""The workflow's event loop: just enough of asyncio for asyncio's own primitives.
+
+It keeps what is ready, unit by unit, and runs one step of a unit when kernel.rounds asks for it. Durable timers
+behind `call_later` go to the executor through `Host`.
+
+A step is everything that a unit has ready, with what it queues for itself meanwhile, so that the number of hops
+inside an await never changes the order (K4). The unit of a callback is its task's, else the one in its context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import hashlib
+import sys
+from asyncio import events
+from asyncio import tasks as asyncio_tasks
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextvars import Context, copy_context
+from typing import Any, NoReturn, Protocol
+
+from perdure.errors import PerdureError, SchedulerViolation
+from perdure.kernel.forbidden import LOOP_METHODS, refuse
+from perdure.kernel.futures import Callback, DelayHandle, LoopFuture, RunEnds, UnitTask
+from perdure.kernel.scopes import Scope
+from perdure.kernel.units import TASK, UNIT, Unit
+
+CLOSING_ATTEMPTS_MAX = 1_000
+UNWRAPS_WAIT_FOR = sys.version_info < (3, 12)  # there, `wait_for` makes a task for what it waits for
+WAIT_FOR = asyncio.wait_for.__code__
+SET_RESULT = asyncio.futures._set_result_unless_cancelled
+GENERATORS_KEPT = 64
+
+# Coroutines that would not close. They are kept, so that the garbage collector never resumes them in another run.
+ABANDONED: list[object] = []
+
+
+class Host(Protocol):
+    """What the loop asks of kernel.executor."""
+
+    def start_delay(self, handle: DelayHandle, seconds: float) -> None: ...
+    def cancel_delay(self, handle: DelayHandle) -> None: ...
+    def seconds(self) -> float: ...
+
+
+class WorkflowLoop(asyncio.AbstractEventLoop):
+    """The event loop that workflow code sees. It runs only while its executor has a turn."""
+
+    def __init__(self, host: Host, run_id: str) -> None:
+        self.host = host
+        self.salt = int.from_bytes(hashlib.blake2b(run_id.encode(), digest_size=7).digest(), "big")
+        self.turn = 0
+        self.futures_made = 0
+        self.scopes_cancelled = 0
+        self.ready: list[Unit] = []
+        self.units: dict[Unit, None] = {}  # those with a live task, in the order of creation
+        self.stepping: Unit | None = None
+        self.task: UnitTask | None = None
+        self.closing = False
+        self.violation: PerdureError | None = None
+        self.own_code: frozenset[str] = frozenset()
+        self.reports: list[str] = []
+        self._cancels: list[tuple[UnitTask, Any]] = []
+        self._yielded: list[UnitTask] = []
+        self._generators: dict[int, AsyncGenerator[Any, Any]] = {}
+        self._outside: tuple[Any, Any, Any] = (None, None, None)
+
+    # --- a turn ---------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Become this thread's running loop."""
+        outer = events._get_running_loop()
+        self._outside = (outer, sys.get_asyncgen_hooks(), _take_current_task(outer))
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=self._keep_generator, finalizer=_leave_generator)
+
+    def leave(self) -> None:
+        """Give the thread back to whatever loop ran before."""
+        outer, hooks, task = self._outside
+        sys.set_asyncgen_hooks(*hooks)
+        events._set_running_loop(outer)
+        _give_current_task(outer, task)
+        self._outside = (None, None, None)
+
+    def step(self, unit: Unit) -> None:
+        """Run everything that the unit has ready, and what it queues for itself meanwhile."""
+        unit.ready = False
+        self.stepping = unit
+        queue = unit.queue
+        done = 0
+        try:
+            while done < len(queue):
+                entry = queue[done]
+                done += 1
+                if type(entry) is UnitTask:
+                    waiter = entry.waiter
+                    entry.context.run(entry.advance, waiter is not None and not waiter.cancelled())
+                else:
+                    entry.run()
+        finally:
+            del queue[:done]
+            self.stepping = None
+        self._after_step(unit)
+
+    def violate(self, error: PerdureError) -> None:
+        """Remember the first violation, so that the turn fails even where workflow code swallows the error."""
+        if self.violation is None and not self.closing:
+            self.violation = error
+
+    def close_units(self) -> None:
+        """Close every coroutine; what it does meanwhile is refused and leaves no trace (K18)."""
+        self.closing = True
+        for unit in sorted(self.units, key=_key, reverse=True):
+            for task in reversed(unit.tasks):
+                self._close(task)
+        for generator in list(self._generators.values()):
+            self._close_generator(generator)
+        self.units.clear()
+        self.ready.clear()
+        self._generators.clear()
+
+    # --- units and tasks ------------------------------------------------------------------------
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], unit: Unit, scope: Scope) -> UnitTask:
+        """A task in a unit of its own, ready for its first step. What no unit asked for sees no context of the host."""
+        if self.stepping is None:
+            task = Context().run(UnitTask, self, coroutine, unit, scope)
+        else:
+            task = UnitTask(self, coroutine, unit, scope)
+        self.units[unit] = None
+        self.queue_wake(task)
+        return task
+
+    def spawn_now(self, coroutine: Coroutine[Any, Any, Any], unit: Unit, scope: Scope) -> UnitTask:
+        """A task in a unit of its own that takes its first step at once. Only between steps."""
+        task = Context().run(UnitTask, self, coroutine, unit, scope)
+        self.units[unit] = None
+        unit.queue.append(task)
+        self.step(unit)
+        return task
+
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None, **options: Any) -> Any:
+        """A task for workflow code: the next `t` unit of the unit that has the step (K2)."""
+        if options.get("eager_start"):
+            coro.close()
+            raise self._violation("eager tasks are not possible in a workflow: their order is not that of the units")
+        unit = self.stepping
+        if unit is None or self.closing:
+            coro.close()
+            raise self._violation("a task was made outside a step of the workflow")
+        made_by = self.task
+        if not (UNWRAPS_WAIT_FOR and _called_by_wait_for()):
+            unit = unit.child(TASK, unit.tasks_made)
+            self.stepping.tasks_made += 1  # pyright: ignore[reportOptionalMemberAccess]
+        scope = made_by.scope if made_by is not None else Scope(None)
+        task = UnitTask(self, coro, unit, scope, context)
+        if name is not None:
+            task.set_name(name)
+        self.units[unit] = None
+        self.queue_wake(task)
+        return task
+
+    def queue_wake(self, task: UnitTask) -> None:
+        """The task goes on in its unit's next step, or in this one if it has it."""
+        self._queue(task.unit, task)
+
+    def queue_yield(self, task: UnitTask) -> None:
+        """The task has yielded: it goes on in its unit's next step, not in this one."""
+        self._yielded.append(task)
+
+    def cancel_after_step(self, task: UnitTask, message: Any) -> None:
+        """Deliver a cancellation: within one unit at once, else after the step, in the order of the units."""
+        if self.stepping is None or self.stepping is task.unit:
+            task.deliver_cancel(message)
+        else:
+            self._cancels.append((task, message))
+
+    # --- what asyncio asks of a loop --------------------------------------------------------------
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        """Queue a callback for the unit that it belongs to."""
+        owner = getattr(callback, "__self__", None)
+        if type(owner) is UnitTask and callback.__name__ == "wake":
+            self._queue(owner.unit, owner)
+            return None
+        if context is None:
+            context = copy_context()
+        entry = Callback(callback, args, context)
+        unit = context.get(UNIT)
+        if unit is not None and not self.closing:
+            self._queue(unit, entry)
+        return entry
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Any:
+        """Queue a callback behind a durable timer."""
+        if delay <= 0:
+            return self.call_soon(callback, *args, context=context)
+        if self.stepping is None or self.closing:
+            raise self._violation("a timer was started outside a step of the workflow")
+        handle = DelayHandle(self, self.time() + delay, callback, args, context or copy_context())
+        if args and isinstance(args[0], LoopFuture) and callback is SET_RESULT:
+            args[0].delay = handle  # `asyncio.sleep`: to cancel the future is to cancel the timer
+        self.host.start_delay(handle, delay)
+        return handle
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        """Queue a callback behind a durable timer that is due at `when`."""
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def release(self, handle: DelayHandle) -> None:
+        """The durable timer of a callback has fired."""
+        handle.fired = True
+        unit = handle.context.get(UNIT)
+        if unit is not None:
+            self._queue(unit, handle)
+
+    def cancel_delay(self, handle: DelayHandle) -> None:
+        """The callback is not wanted any more, nor is its timer."""
+        if not self.closing:
+            self.host.cancel_delay(handle)
+
+    def time(self) -> float:
+        """Seconds since the run began: constant within a turn, exact where a timestamp would be rounded."""
+        return self.host.seconds()
+
+    def create_future(self) -> Any:
+        """A future of this run."""
+        return LoopFuture(self)
+
+    def get_debug(self) -> bool:
+        """Never: asyncio's debug mode reads the clock."""
+        return False
+
+    def is_running(self) -> bool:
+        """Always, as far as workflow code can ask."""
+        return True
+
+    def is_closed(self) -> bool:
+        """Whether the run was evicted or has ended."""
+        return self.closing
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep what asyncio would log; the host logs it, once."""
+        error = context.get("exception")
+        self.reports.append(f"{context.get('message')}: {error!r}" if error else str(context.get("message")))
+
+    def _timer_handle_cancelled(self, handle: object) -> None:
+        """Part of asyncio's protocol; nothing to do here."""
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def _queue(self, unit: Unit, entry: Any) -> None:
+        unit.queue.append(entry)
+        if not unit.ready and unit is not self.stepping:
+            unit.ready = True
+            self.ready.append(unit)
+
+    def _after_step(self, unit: Unit) -> None:
+        for task in self._yielded:
+            self._queue(task.unit, task)
+        self._yielded.clear()
+        if self._cancels:
+            cancels, self._cancels = self._cancels, []
+            for task, message in sorted(cancels, key=_task_key):
+                task.deliver_cancel(message)
+        if not unit.tasks and not unit.queue:
+            self.units.pop(unit, None)
+
+    def _violation(self, text: str) -> SchedulerViolation:
+        error = SchedulerViolation(text)
+        self.violate(error)
+        return error
+
+    def _keep_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if len(self._generators) > GENERATORS_KEPT:
+            self._generators = {key: one for key, one in self._generators.items() if one.ag_frame is not None}
+        self._generators[id(generator)] = generator
+
+    def _close(self, task: UnitTask) -> None:
+        self.task = task
+        for _ in range(CLOSING_ATTEMPTS_MAX):
+            try:
+                task.context.run(task.coroutine.throw, GeneratorExit())
+            except (Exception, GeneratorExit, asyncio.CancelledError, RunEnds):
+                break
+            except BaseException as error:
+                self._abandon(task, f"was stopped by {type(error).__name__}")
+                break
+        else:
+            self._abandon(task, "goes on regardless")
+        self.task = None
+
+    def _abandon(self, task: UnitTask, why: str) -> None:
+        ABANDONED.append(task)
+        self.reports.append(f"unit {task.unit.text} was abandoned while its run was closed: it {why}")
+
+    def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        closing: Any = generator.aclose()
+        for _ in range(CLOSING_ATTEMPTS_MAX):
+            try:
+                closing.send(None)
+            except (Exception, GeneratorExit, asyncio.CancelledError, RunEnds):
+                return
+        ABANDONED.append(generator)
+
+
+def running_loop() -> WorkflowLoop | None:
+    """The workflow loop that drives this thread now: None outside a turn, and in every other thread."""
+    loop = events._get_running_loop()
+    return loop if type(loop) is WorkflowLoop else None
+
+
+def _refusing(method: str) -> Callable[..., Any]:
+    def refused(self: WorkflowLoop, *_args: object, **_options: object) -> NoReturn:
+        error = refuse(method, self.own_code)
+        self.violate(error)
+        raise error
+
+    refused.__name__ = method
+    return refused
+
+
+for _method in LOOP_METHODS:
+    setattr(WorkflowLoop, _method, _refusing(_method))
+WorkflowLoop.__abstractmethods__ = frozenset()
+
+
+def _key(unit: Unit) -> Any:
+    return unit.key
+
+
+def _task_key(entry: tuple[UnitTask, Any]) -> Any:
+    return entry[0].unit.key
+
+
+def _leave_generator(_generator: AsyncGenerator[Any, Any]) -> None:
+    """Nothing: the loop holds every generator of a run until the run is closed."""
+
+
+def _called_by_wait_for() -> bool:
+    frame = sys._getframe(2)
+    for _ in range(3):
+        if frame is None:
+            return False
+        if frame.f_code is WAIT_FOR:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _take_current_task(loop: Any) -> Any:
+    if loop is None or sys.version_info < (3, 14):
+        return None
+    return asyncio_tasks._swap_current_task(loop, None)
+
+
+def _give_current_task(loop: Any, task: Any) -> None:
+    if task is not None:
+        asyncio_tasks._swap_current_task(loop, task)
+
+
+def _set_in_order(items: Iterable[Any] = ()) -> Any:
+    """What asyncio's own `set(…)` of awaitables is while a workflow runs: the order given, not that of addresses."""
+    if type(events._get_running_loop()) is WorkflowLoop and items != ():
+        return dict.fromkeys(items)
+    return builtins.set(items)
+
+
+# `as_completed` puts plain coroutines into a set before any task exists. Everywhere else this is the ordinary set.
+asyncio_tasks.set = _set_in_order  # type: ignore[attr-defined]

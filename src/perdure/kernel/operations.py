@@ -1,0 +1,171 @@
+"""Operations: what a run waits for from outside: activities, timers, children, promises, messages to other runs.
+
+Emitted when they are called (K5), settled by kernel.executor when their answer comes, withdrawn when they are
+cancelled. `cancel` emits the cancel command on behalf of the unit that made the call (M6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from perdure import codec
+from perdure.errors import ActivityFailed, ChildFailed, ExternalFailed, Failure, OperationFailed, PromiseRejected
+from perdure.kernel.desk import Desk
+from perdure.kernel.futures import LoopFuture
+from perdure.kernel.scopes import Scope
+from perdure.kernel.units import Unit
+from perdure.model.commands import Command
+
+CANCEL_KINDS = {
+    "schedule_activity": "cancel_activity",
+    "start_timer": "cancel_timer",
+    "start_child": "cancel_child",
+}
+ERRORS: dict[str, tuple[type[OperationFailed], str]] = {
+    "schedule_activity": (ActivityFailed, "activity"),
+    "start_child": (ChildFailed, "child"),
+    "signal_external": (ExternalFailed, "signal"),
+    "cancel_external": (ExternalFailed, "the cancellation of another run"),
+    "create_promise": (PromiseRejected, "promise"),
+}
+NO_DEFAULT: Any = object()
+
+
+class Operation(LoopFuture):
+    """A future of something that was asked of the outside."""
+
+    __slots__ = (
+        "_desk",
+        "cancel_sent",
+        "cancellation",
+        "deadline",
+        "default",
+        "kind",
+        "name",
+        "reads",
+        "scope",
+        "seq",
+        "since_turn",
+        "unit",
+        "where",
+    )
+
+    def __init__(self, desk: Desk, command: Command, unit: Unit, scope: Scope, reads: Any = Any) -> None:
+        super().__init__(desk.loop)
+        self._desk = desk
+        self.cancel_sent = False
+        self.kind = command.kind
+        self.name = command.name or ""
+        self.seq = -1 if command.seq is None else command.seq
+        self.unit = unit
+        self.scope = scope
+        self.reads = reads
+        self.since_turn: int = desk.loop.turn
+        self.where = command.where
+        self.cancellation = "try"
+        self.deadline: Deadline | None = None
+        self.default: Any = NO_DEFAULT
+
+    @property
+    def what(self) -> str:
+        """What it is, in words."""
+        if self.kind == "start_timer":
+            return f"timer {self.name} s"
+        return f"{ERRORS[self.kind][1]} `{self.name}`"
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Withdraw it: the cancel command goes out, and the await raises (at once, or when the end is known)."""
+        if self.done():
+            return False
+        if self.cancellation == "abandon" or self.kind not in CANCEL_KINDS:
+            self._desk.close_operation(self)
+        elif not self.cancel_sent:
+            self.cancel_sent = True
+            self._desk.send_cancel(self, CANCEL_KINDS[self.kind])
+            if self.cancellation != "wait":
+                self._desk.close_operation(self)
+        if self.deadline is not None:
+            self.deadline.cancel()
+        return True if self.cancellation == "wait" and self.cancel_sent else super().cancel(msg)
+
+    def resolve(self, value: msgspec.Raw) -> None:
+        """Its answer has come."""
+        decoded = codec.decode(value, self.reads, f"the result of {self.what}")
+        self._settle()
+        self.set_result(decoded)
+
+    def fail(self, failure: Failure) -> None:
+        """Its failure has come."""
+        self._settle()
+        error, noun = ERRORS.get(self.kind, (OperationFailed, self.kind))
+        self.set_exception(error(f"{noun} `{self.name}` failed: {failure}", failure))
+
+    def reject(self, message: str) -> None:
+        """The outside has rejected the promise that it is."""
+        self.fail(Failure("PromiseRejected", message))
+
+    def cancelled_outside(self) -> None:
+        """It ended cancelled."""
+        self._settle()
+        super().cancel()
+
+    def fire(self) -> None:
+        """The timer that it is has fired."""
+        self._settle()
+        self.set_result(None)
+
+    def expire(self) -> None:
+        """Its time has run out."""
+        self._settle()
+        if self.default is NO_DEFAULT:
+            self.set_exception(TimeoutError(f"{self.what} was not answered in time"))
+        else:
+            self.set_result(self.default)
+
+    def _settle(self) -> None:
+        self._desk.close_operation(self)
+        self.settled_as = self._desk.next_settlement()
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+
+class Deadline:
+    """A durable timer behind something else: a timeout, or a callback of the loop."""
+
+    __slots__ = ("_call", "_desk", "_open", "owner", "scope", "seconds", "seq", "since_turn", "unit", "where")
+
+    def __init__(
+        self, desk: Desk, command: Command, unit: Unit, scope: Scope, call: Callable[[], object], owner: object = None
+    ) -> None:
+        self._desk = desk
+        self._call = call
+        self._open = True
+        self.owner = owner
+        self.seq = -1 if command.seq is None else command.seq
+        self.unit = unit
+        self.scope = scope
+        self.since_turn: int = desk.loop.turn
+        self.where = command.where
+
+    @property
+    def what(self) -> str:
+        """What it is, in words."""
+        return "a timeout"
+
+    def cancel(self) -> bool:
+        """It is not needed any more: cancel the timer, unless it has fired."""
+        if not self._open:
+            return False
+        self._open = False
+        self._desk.close_operation(self)
+        self._desk.send_cancel(self, "cancel_timer")
+        return True
+
+    def fire(self) -> None:
+        """The timer has fired."""
+        self._open = False
+        self._desk.close_operation(self)
+        self._call()

@@ -1,0 +1,89 @@
+"""Rounds: who runs next (K4, P1 to P4).
+
+A round is the set of units that were ready when it began; each gets one step, in the order that the policy picks
+(K3 order, if there is none). Messages of the round come behind all units. Between rounds, conditions are looked at.
+kernel.loop runs the steps; kernel.executor says when to drain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from perdure import policies
+from perdure.errors import PerdureError
+from perdure.kernel.loop import WorkflowLoop
+from perdure.kernel.units import Unit
+from perdure.model.turns import ChoiceRecord
+
+
+class Rounds:
+    """Drains what is ready, round by round, in the order that the policy picks."""
+
+    def __init__(self, loop: WorkflowLoop, policy: Any) -> None:
+        self.policy = policy
+        self.messages: list[Callable[[], bool]] = []
+        self.look: Callable[[], None] = _nothing
+        self._first_step = 0
+        self._loop = loop
+
+    def drain(self) -> None:
+        """Run rounds until nothing is ready and no message waits."""
+        loop = self._loop
+        while loop.ready or self.messages:
+            units = loop.ready
+            messages = self.messages
+            loop.ready = []
+            self.messages = []
+            if self.policy is not None:
+                self._run_as_chosen(units)
+            else:
+                if len(units) > 1:
+                    units.sort(key=_key)
+                for unit in units:
+                    loop.step(unit)
+                    if loop.violation is not None:
+                        raise loop.violation
+            moved = bool(units)
+            for dispatch in messages:
+                moved = dispatch() or moved
+                if loop.violation is not None:
+                    raise loop.violation
+            if moved:
+                self.look()
+
+    def choose(self, actions: list[Any]) -> Any:
+        """Let the policy pick one action; what it logs belongs to the turn's record."""
+        try:
+            chosen, self.policy = policies.choose(actions, self.policy)
+        except PerdureError as error:
+            self._loop.violate(error)
+            raise
+        return chosen
+
+    def begin_turn(self) -> None:
+        """From now on, choices belong to a new turn."""
+        self.messages = []
+        self._first_step = getattr(self.policy, "step", 0)
+
+    def choices(self) -> tuple[ChoiceRecord, ...]:
+        """What the policy chose in this turn."""
+        if self.policy is None:
+            return ()
+        return tuple(choice.record() for choice in policies.get_log(self.policy, self._first_step))
+
+    def _run_as_chosen(self, units: list[Unit]) -> None:
+        by_token = {unit.token: unit for unit in sorted(units, key=_key)}
+        while by_token:
+            unit = by_token.pop(self.choose(list(by_token)))
+            self._loop.step(unit)
+            if self._loop.violation is not None:
+                raise self._loop.violation
+
+
+def _key(unit: Unit) -> Any:
+    return unit.key
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,48 @@
+"""Scopes: regions that are cancelled together, and shields against it (M6).
+
+A scope that was cancelled stays so: kernel.loop asks `interrupted` at every pause of a task.
+The order of interruptions is kernel.cancellation's; the `async with` forms live there too.
+"""
+
+from __future__ import annotations
+
+
+class Scope:
+    """One region of a run. The root scope has no parent."""
+
+    __slots__ = ("cancelled", "parent", "reason", "shield")
+
+    def __init__(self, parent: Scope | None, *, shield: bool = False) -> None:
+        self.parent = parent
+        self.shield = shield
+        self.cancelled = False
+        self.reason = ""
+
+    def interrupted(self) -> bool:
+        """Whether a pause in here is to raise: this scope or one around it is cancelled, with no shield between."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.cancelled:
+                return True
+            if scope.shield:
+                return False
+            scope = scope.parent
+        return False
+
+    def shielded_from(self, outer: Scope) -> bool:
+        """Whether a shield stands between this scope and `outer`."""
+        scope: Scope | None = self
+        while scope is not None and scope is not outer:
+            if scope.shield:
+                return True
+            scope = scope.parent
+        return False
+
+    def within(self, outer: Scope) -> bool:
+        """Whether this scope is `outer` or lies inside it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope is outer:
+                return True
+            scope = scope.parent
+        return False

@@ -1,0 +1,65 @@
+"""Waiting, explained: what every unit of a run waits for, since when, and on which line (K19).
+
+Read from the paused coroutines when somebody asks; it costs a turn nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel.callsite import is_workflow_code
+from perdure.kernel.desk import Desk
+from perdure.kernel.futures import Joint, LoopFuture, UnitTask
+from perdure.model.turns import Waiting
+
+
+def waits(desk: Desk) -> list[Waiting]:
+    """One entry for each unit that is paused, in unit order."""
+    found: list[Waiting] = []
+    for unit in sorted(desk.loop.units, key=lambda unit: unit.key):
+        paused = [task for task in unit.tasks if task.waiter is not None]
+        if paused:
+            task = paused[-1]
+            frames = frames_of(task.coroutine)
+            found.append(Waiting(unit.text, _what(task, frames), task.since_turn, _source(paused)))
+    return found
+
+
+def frames_of(awaited: Any) -> list[Any]:
+    """The frames of a paused coroutine, the outermost first."""
+    frames: list[Any] = []
+    while awaited is not None:
+        for kind in ("cr", "gi", "ag"):
+            frame = getattr(awaited, f"{kind}_frame", None)
+            if frame is not None:
+                frames.append(frame)
+                awaited = getattr(awaited, f"{kind}_await", None) or getattr(awaited, f"{kind}_yieldfrom", None)
+                break
+        else:
+            break
+    return frames
+
+
+def _source(tasks: list[UnitTask]) -> str:
+    for task in reversed(tasks):
+        for frame in reversed(frames_of(task.coroutine)):
+            if is_workflow_code(frame.f_code.co_filename):
+                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return ""
+
+
+def _what(task: UnitTask, frames: list[Any]) -> str:
+    waiter = task.waiter
+    if isinstance(waiter, Joint):
+        return waiter.what()
+    if isinstance(waiter, UnitTask):
+        return f"unit {waiter.unit.text}"
+    if isinstance(waiter, LoopFuture) and waiter.delay is not None:
+        return "timer (asyncio.sleep)"
+    described = getattr(waiter, "what", None)
+    if isinstance(described, str):
+        return described
+    code = frames[-1].f_code if frames else None
+    if code is None or is_workflow_code(code.co_filename):
+        return "several awaitables" if hasattr(waiter, "_children") else "a future"
+    return f"asyncio {getattr(code, 'co_qualname', code.co_name)}"

@@ -1,0 +1,43 @@
+"""Ids: the grammar that every name and id obeys, and the ids that are derived instead of drawn.
+
+Used by define (names), kernel (operation ids, K8) and testing (run ids).
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from perdure.errors import InvalidValue
+
+ID_LENGTH_MAX = 512
+CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
+RUN_ID_NAMESPACE = uuid.UUID("6f0c9d52-6c5b-5d0e-9a5c-70657264757e")
+
+
+def check_id(text: object, what: str) -> str:
+    """Return `text` if it can be an id or a name; raise `InvalidValue` that says what is wrong with it."""
+    if not isinstance(text, str):
+        raise InvalidValue(f"{what} must be text, not {type(text).__name__}")
+    if not text or text.isspace():
+        raise InvalidValue(f"{what} is empty: give it at least one visible character")
+    if len(text) > ID_LENGTH_MAX:
+        raise InvalidValue(f"{what} has {len(text)} characters; at most {ID_LENGTH_MAX} are allowed")
+    for position, character in enumerate(text):
+        if (
+            not character.isprintable() and not character.isspace()
+        ) or character in "\r\n\t\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029":
+            raise InvalidValue(f"{what} holds the control character {character!r} at position {position}: take it out")
+    return text
+
+
+def run_uuid(run_id: str) -> uuid.UUID:
+    """A run id is a UUID; any other text stands for its UUIDv5."""
+    try:
+        return uuid.UUID(run_id)
+    except ValueError:
+        return uuid.uuid5(RUN_ID_NAMESPACE, run_id)
+
+
+def operation_id(run_id: uuid.UUID, seq: int) -> str:
+    """The id under which the outside sees an activity or a child (K8): the same on every replay."""
+    return str(uuid.uuid5(run_id, str(seq)))

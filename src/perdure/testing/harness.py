@@ -1,0 +1,373 @@
+"""The harness: a workflow run turn by turn on the pure kernel; no store, no clock, no network.
+
+It keeps the transcript, moves a virtual time, guards every turn (K14, K16), and rebuilds the run from the transcript
+after a failed turn or an eviction. perdure.testing.jobs makes what it is told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, cast, overload
+
+import msgspec
+
+from perdure import codec, policies
+from perdure.define.starting import Start0, Start1, Start2, Start3, Start4
+from perdure.define.workflow import Workflow, definition_of
+from perdure.errors import AlreadyExists, Failure, InvalidValue, NotFound, UsageError
+from perdure.kernel.callsite import is_workflow_code
+from perdure.kernel.executor import Completion, Executor, RunIdentity
+from perdure.kernel.guards import Profile, install_audit_hook
+from perdure.kernel.matching import Names, Story, Strict
+from perdure.kernel.waiting import waits
+from perdure.model import jobs
+from perdure.model.commands import NOTHING, TERMINAL, Command
+from perdure.model.ids import operation_id, run_uuid
+from perdure.model.turns import Answered, ChoiceRecord, TurnRecord, Waiting
+from perdure.testing.jobs import UNNAMED_ID
+from perdure.testing.transcript import Transcript
+from perdure.watchdog import Watchdog
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+E = TypeVar("E")
+R = TypeVar("R")
+
+Match = Literal["strict", "names"]
+RUN_ID = "00000000-0000-4000-8000-000000000000"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one activation came to."""
+
+    number: int
+    now: datetime
+    commands: tuple[Command, ...]
+    answers: tuple[Answered, ...]
+    choices: tuple[ChoiceRecord, ...] = ()
+
+
+class HarnessOptions(TypedDict, total=False):
+    """What a harness may be given; everything has a fixed default, so that two harnesses give the same bytes."""
+
+    run_id: str
+    seed: int
+    now: datetime
+    policy: Any
+    match: Match
+    turn_limit: float | None
+
+
+class Harness(Generic[R]):
+    """One run of a workflow, driven by a test."""
+
+    @overload
+    def __init__(self, workflow: Start0[R], /, **options: Unpack[HarnessOptions]) -> None: ...
+    @overload
+    def __init__(self, workflow: Start1[A, R], a: A, /, **options: Unpack[HarnessOptions]) -> None: ...
+    @overload
+    def __init__(self, workflow: Start2[A, B, R], a: A, b: B, /, **options: Unpack[HarnessOptions]) -> None: ...
+    @overload
+    def __init__(
+        self, workflow: Start3[A, B, C, R], a: A, b: B, c: C, /, **options: Unpack[HarnessOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options: Unpack[HarnessOptions]
+    ) -> None: ...
+    def __init__(self, workflow: Any, /, *args: Any, **options: Any) -> None:
+        unknown = sorted(set(options) - set(HarnessOptions.__annotations__))
+        if unknown:
+            raise UsageError(f"Harness has no option {', '.join(unknown)}")
+        definition = definition_of(workflow)
+        encoded, keywords = definition.signature.bind(args, {})
+        identity = RunIdentity(
+            run_uuid(options.get("run_id", RUN_ID)), _whole(options.get("seed", 0)), encoded, keywords
+        )
+        self._set_up(definition, identity, options)
+
+    def _set_up(self, definition: Workflow[..., Any], identity: RunIdentity, options: HarnessOptions) -> None:
+        install_audit_hook()
+        self._definition = definition
+        self._identity = identity
+        self._options = options
+        self._now = _aware(options.get("now", NOW))
+        self._policy = _policy(options.get("policy"))
+        self._match: Match = _one_of(options.get("match", "strict"))
+        self._watchdog = Watchdog(options.get("turn_limit", 2), is_workflow_code=is_workflow_code)
+        self._records: list[TurnRecord] = []
+        self._due: dict[int, datetime] = {}
+        self._promised: dict[str, object] = {}
+        self._unnamed = 0
+        self._handed_over: tuple[jobs.AnyJob, ...] = (jobs.Started(),)
+        self._executor: Executor | None = None
+        self.turns: list[Turn] = []
+        self.reports: list[str] = []
+
+    # --- driving ----------------------------------------------------------------------------------
+
+    def start(self, *given: jobs.AnyJob) -> Turn:
+        """The first turn: the run begins, and is told whatever else is given."""
+        if self._records:
+            raise UsageError("this run has been started already")
+        return self._activate((*self._handed_over, *given))
+
+    def activate(self, *given: jobs.AnyJob, advance: float = 0) -> Turn:
+        """One turn with any number of jobs, `advance` seconds later. If it raises, nothing of it counts."""
+        if not self._records:
+            raise UsageError("this run has not been started: call start() first")
+        if any(isinstance(job, jobs.Started) for job in given):
+            raise UsageError("this run has been started already")
+        before = self._now
+        self._now += _forward(advance)
+        try:
+            return self._activate(given)
+        except BaseException:
+            self._now = before
+            raise
+
+    def replay(self) -> Harness[R]:
+        """Replay the whole record against the code as it is; a harness that stands at its end."""
+        return Harness.replay_transcript(cast(Any, self._definition), self.transcript)
+
+    @staticmethod
+    def replay_transcript(workflow: Any, transcript: Transcript, match: Match | None = None) -> Harness[Any]:
+        """Replay a transcript against a workflow; a harness at its end; else `NondeterminismError`."""
+        definition = definition_of(workflow)
+        if not isinstance(transcript, Transcript):
+            raise InvalidValue(f"replay_transcript() takes a Transcript, not {type(transcript).__name__}")
+        identity = RunIdentity(run_uuid(transcript.run_id), transcript.seed, transcript.encoded, transcript.keywords)
+        made: Harness[Any] = Harness.__new__(Harness)
+        made._set_up(definition, identity, {"match": match or transcript.match})
+        made._records = list(transcript.turns)
+        made._executor = made._rebuilt(made.turns)
+        for record in transcript.turns:
+            made._remember(record, record.jobs)
+        return made
+
+    def next_generation(self) -> Harness[R]:
+        """After `continue_as_new`: the next run, not yet started, with all that is handed over to it (M8)."""
+        last = self._records[-1].commands[-1] if self._records and self._records[-1].commands else None
+        if last is None or last.kind != "continue_as_new":
+            raise UsageError("this run has not continued as new")
+        executor = self._live()
+        generation = executor.started.generation + 1
+        run_id = run_uuid(operation_id(self._identity.run_id, -generation))
+        made: Harness[R] = Harness.__new__(Harness)
+        identity = RunIdentity(run_id, self._identity.seed, last.encoded, last.encoded_kwargs)
+        made._set_up(self._definition, identity, {**self._options, "now": self._now})
+        started = jobs.Started(
+            workflow_id=executor.started.workflow_id or str(self._identity.run_id),
+            generation=generation,
+            memo=executor.started.memo,
+            attributes=executor.attributes,
+            state=executor.state,
+        )
+        made._handed_over = (started, *executor.mailbox.unread())
+        return made
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return self._end() is not None
+
+    @property
+    def result(self) -> R | None:
+        """The value that the run returned; None while it has returned none."""
+        end = self._end()
+        if end is None or end.kind != "complete":
+            return None
+        value = msgspec.json.decode(end.encoded, type=list[msgspec.Raw])[0]
+        return codec.decode(value, self._definition.signature.returns(), "result")
+
+    @property
+    def failure(self) -> Failure | None:
+        """How the run failed; None if it has not."""
+        end = self._end()
+        if end is None or end.kind != "fail":
+            return None
+        return msgspec.json.decode(end.encoded, type=list[Failure])[0]
+
+    @property
+    def status(self) -> str:
+        """running, completed, failed, cancelled or continued."""
+        end = self._end()
+        return "running" if end is None else ENDINGS[end.kind]
+
+    @property
+    def dropped(self) -> int:
+        """How many answers and messages came too late, or twice."""
+        return self._live().dropped
+
+    @property
+    def policy_state(self) -> Any:
+        """The state of the policy after the last turn."""
+        return self._policy
+
+    @property
+    def transcript(self) -> Transcript:
+        """Everything that the run was told and decided so far."""
+        return Transcript(
+            workflow=self._definition.name,
+            run_id=str(self._identity.run_id),
+            seed=self._identity.seed,
+            encoded=self._identity.input,
+            keywords=self._identity.keywords or NOTHING,
+            match=self._match,
+            turns=tuple(self._records),
+        )
+
+    def waiting(self) -> list[Waiting]:
+        """For every unit: what it waits for, since which turn, and on which line (K19)."""
+        return waits(self._live())
+
+    # --- one turn ---------------------------------------------------------------------------------
+
+    def _activate(self, given: Sequence[jobs.AnyJob]) -> Turn:
+        told = [self._prepared(job) for job in given]
+        told = [job for job in told if job is not None]
+        executor = self._live()
+        for job in told:
+            if isinstance(job, jobs.Fired) and job.seq in self._due:
+                self._now = max(self._now, self._due[job.seq])
+        completion = self._run(executor, self._now, told)
+        self._policy = executor.rounds.policy if self._policy is not None else None
+        record = completion.record
+        if record is not None:
+            self._now = record.now
+            self._records.append(record)
+            self._remember(record, told)
+        turn = _turn_of(len(self._records) - (record is not None), self._now, completion)
+        self.turns.append(turn)
+        if any(isinstance(job, jobs.Evicted) for job in told):
+            self._executor = None
+        return turn
+
+    def _run(
+        self, executor: Executor, now: datetime, told: Sequence[jobs.AnyJob], record: TurnRecord | None = None
+    ) -> Completion:
+        profile = Profile(executor.loop)
+
+        def turn() -> Completion:
+            profile.enter()
+            try:
+                return executor.activate(now, told, record)
+            finally:
+                profile.leave()
+
+        try:
+            completion = self._watchdog.run(turn, f"turn {executor.turn} of `{self._definition.name}`")
+        except BaseException:
+            self._executor = None
+            raise
+        self.reports += completion.reports
+        return completion
+
+    def _live(self) -> Executor:
+        if self._executor is None:
+            self._executor = self._rebuilt([])
+            if self._policy is not None:
+                self._executor.rounds.policy = self._policy
+        return self._executor
+
+    def _rebuilt(self, turns: list[Turn]) -> Executor:
+        """A live copy that has been through everything on record."""
+        story = Story(self._definition.name, str(self._identity.run_id), os.environ)
+        matcher = Names(story, self._records) if self._match == "names" else Strict(story)
+        choices = [choice for record in self._records for choice in record.choices]
+        policy = policies.from_log(choices) if choices else None
+        executor = Executor(self._definition.program, self._identity, matcher=matcher, policy=policy)
+        for record in self._records:
+            if executor.ended and self._match == "names":
+                break  # it stops short, which this rule lets pass
+            turns.append(_turn_of(record.turn, record.now, self._run(executor, record.now, record.jobs, record)))
+        return executor
+
+    def _prepared(self, job: Any) -> Any:
+        if not isinstance(job, jobs.Job):
+            raise InvalidValue(f"{job!r} is no job: make one with resolve(), fire(), signal() … of perdure.testing")
+        if isinstance(job, jobs.UpdateRequested | jobs.Queried) and job.id == UNNAMED_ID:
+            self._unnamed += 1
+            word = "query" if isinstance(job, jobs.Queried) else "update"
+            return msgspec.structs.replace(job, id=f"{word}-{self._unnamed}")
+        if isinstance(job, jobs.PromiseResolved | jobs.PromiseRejected):
+            return self._prepared_promise(job)
+        return job
+
+    def _prepared_promise(self, job: jobs.PromiseResolved | jobs.PromiseRejected) -> jobs.AnyJob | None:
+        """M4: an unknown promise is an error; the same resolution again is dropped, another one is an error."""
+        promise = self._live().promises.get(job.name)
+        if promise is None:
+            raise NotFound(f"run {self._identity.run_id} has no promise `{job.name}`")
+        if not promise.done():
+            return job
+        if self._promised.get(job.name) == _said(job):
+            return None
+        raise AlreadyExists(f"promise `{job.name}` was settled already, in another way")
+
+    def _remember(self, record: TurnRecord, told: Sequence[jobs.AnyJob]) -> None:
+        self._now = max(self._now, record.now)
+        for job in told:
+            if isinstance(job, jobs.PromiseResolved | jobs.PromiseRejected):
+                self._promised[job.name] = _said(job)
+        for command in record.commands:
+            if command.kind == "start_timer" and command.seq is not None:
+                self._due[command.seq] = record.now + timedelta(seconds=command.input[0])
+
+    def _end(self) -> Command | None:
+        commands = self.turns[-1].commands if self.turns else ()
+        for turn in reversed(self.turns):
+            if turn.commands:
+                commands = turn.commands
+                break
+        return commands[-1] if commands and commands[-1].kind in TERMINAL else None
+
+
+ENDINGS = {"complete": "completed", "fail": "failed", "cancel": "cancelled", "continue_as_new": "continued"}
+
+
+def _turn_of(number: int, now: datetime, completion: Completion) -> Turn:
+    record = completion.record
+    if record is None:
+        return Turn(number, now, (), completion.answers)
+    return Turn(record.turn, record.now, record.commands, completion.answers, record.choices)
+
+
+def _said(job: jobs.PromiseResolved | jobs.PromiseRejected) -> object:
+    return bytes(job.value) if isinstance(job, jobs.PromiseResolved) else ("rejected", job.message)
+
+
+def _policy(given: Any) -> Any:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        raise UsageError(f"policy= takes a state, such as perdure.policies.new({given!r})")
+    return given if isinstance(given, policies.STATES) else policies.new(given)
+
+
+def _one_of(match: str) -> Match:
+    if match not in ("strict", "names"):
+        raise InvalidValue(f"match is strict or names, not {match!r}")
+    return cast(Match, match)
+
+
+def _aware(now: object) -> datetime:
+    if not isinstance(now, datetime) or now.tzinfo is None:
+        raise InvalidValue(f"now is a datetime with a time zone, not {now!r}")
+    return now.astimezone(UTC)
+
+
+def _whole(seed: object) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InvalidValue(f"seed is a whole number, not {seed!r}")
+    return seed
+
+
+def _forward(advance: float) -> timedelta:
+    return timedelta(seconds=codec.duration_seconds(advance, "advance"))
