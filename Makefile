@@ -35,7 +35,7 @@ mutants: setup ## break the kernel on purpose, one rule at a time; every break m
 	$(bin)/python scripts/mutants.py $(ARGS)
 
 bench: setup ## measure the kernel
-	$(bin)/python bench/kernel.py $(ARGS)
+	$(bin)/python -m bench.kernel $(ARGS)
 
 format: setup ## put the code into the house format
 	$(bin)/ruff check --fix-only --quiet .

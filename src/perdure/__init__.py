@@ -68,7 +68,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.kernel.phases import Continue, Later, PhaseEnd, Reply, Stop
-from perdure.model.runs import RunInfo
+from perdure.model.runs import RunFacts
 
 __all__ = [
     "Activity",
@@ -101,7 +101,7 @@ __all__ = [
     "Reply",
     "Retry",
     "RunClosed",
-    "RunInfo",
+    "RunFacts",
     "SchedulerViolation",
     "Stop",
     "TurnTimeout",

@@ -8,8 +8,8 @@ the open turns a few times per limit, times each from the first look at it, and 
 An interrupt is an exception raised in the turn's thread from outside, and must never come out after the turn. Such an
 exception is delivered only at calls, function entries and backward jumps. So `run` closes the turn first thing after
 its function, where nothing can be delivered in between; from then on the watchdog sends nothing, and at most one
-interrupt is still under way: it is met, or taken back, before `run` goes on. A lock orders the two, but only for
-turns that the watchdog has seen.
+interrupt is still under way, which `run` meets before it goes on. A lock orders the two, but only for turns that the
+watchdog has seen. An interrupt is never taken back: CPython 3.11 can do that, but then checks for it at every call.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Watchdog:
     """A limit in seconds for each of the turns that are run in it; None or 0 is no limit.
 
     `on_stuck` is told, in words and from another thread, of a turn that cannot be interrupted because it stands in a
-    call into C; by default it is a RuntimeWarning. `is_workflow_code` says of a file whether to show its frames.
+    call into C; by default it is a RuntimeWarning. `is_workflow_code` says of a file whether to show its frames; what
+    runs without any such frame is interrupted only after twice the limit.
     """
 
     def __init__(
@@ -74,11 +75,12 @@ class Watchdog:
         self.on_stuck = on_stuck or _warn
         self.shows = is_workflow_code or _any_file
 
-    def run(self, turn: Callable[[], T], name: object = "the turn") -> T:
+    def run(self, turn: Callable[[], T], name: object = "the turn", *, abandons: bool = False) -> T:
         """Run a turn and return its value; `name`, as text, begins the message if it fails.
 
-        Raises `TurnTimeout` with the turn's stack if it was interrupted, whatever it did about that. Turns may be
-        nested, and run in any number of threads at once. Off under a debugger.
+        Raises `TurnTimeout` with the turn's stack if it was interrupted, whatever it did about that; with `abandons`
+        only if it does not return after all: an eviction abandons what is interrupted, and goes on (K18). Turns may
+        be nested, and run in any number of threads at once. Off under a debugger.
         """
         limit = self.limit_seconds
         if limit is None or ((trace := sys.gettrace()) is not None and is_debugger(trace)):
@@ -96,7 +98,7 @@ class Watchdog:
                 if watched.lock is not None:
                     try:
                         watched.lock.acquire()  # never given back: this turn is over
-                        _interrupt(watched.thread, None)
+                        _give_chance()
                     except TurnInterrupt:
                         pass  # the last one
                 _watch.turns.pop(watched, None)
@@ -104,7 +106,7 @@ class Watchdog:
             if not watched.interrupted or _is_somebody_elses(error):
                 raise
             raise _timeout(watched, name) from (None if isinstance(error, TurnInterrupt) else error)
-        if watched.interrupted:
+        if watched.interrupted and not abandons:
             raise _timeout(watched, name)
         return value
 
@@ -212,14 +214,18 @@ class _Watch:
         if frame is None or _is_debugged(frame):
             turn.since = math.inf  # a person is looking at it, for as long as they like
             return
-        stack = _places(frame, turn.watchdog.shows)
+        places = _places(frame)
         del frame
+        stack = [place for place in places if turn.watchdog.shows(place[0])]
+        if not stack and now - turn.since < turn.limit * 2:
+            return  # whoever runs the turn is busy, perhaps tidying up: better not there
+        stack = stack or places
         if lock.acquire(blocking=False):
             try:
                 if turn.open:
                     turn.interrupted = True
                     turn.stack = turn.stack or stack
-                    _interrupt(turn.thread, TurnInterrupt)
+                    _raise_in_thread(turn.thread, TurnInterrupt)
             finally:
                 lock.release()
         if (
@@ -244,15 +250,14 @@ _watch = _Watch()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_watch.after_fork)
 
-_raise_in_thread: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
+# A prototype of our own: `argtypes` set on the shared function would be seen by everybody.
+_raise_in_thread: Final = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
     ("PyThreadState_SetAsyncExc", ctypes.pythonapi)
 )
-_NOTHING: Final = ctypes.py_object()
 
 
-def _interrupt(thread: int, exception: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next chance; None takes back what has not been raised yet."""
-    _raise_in_thread(thread, _NOTHING if exception is None else exception)
+def _give_chance() -> None:
+    """What was sent to this thread is raised at the latest when this function is entered."""
 
 
 def _seconds_between_looks(limit: float) -> float:
@@ -286,10 +291,9 @@ def _is_debugged(frame: FrameType) -> bool:
     )
 
 
-def _places(frame: FrameType, shows: Callable[[str], bool]) -> list[Place]:
-    """Where it stands, innermost first: the frames to be shown, or all if none is."""
-    places = [(one.f_code.co_filename, one.f_lineno, one.f_code.co_qualname) for one in _frames(frame)]
-    return [place for place in places if shows(place[0])] or places
+def _places(frame: FrameType) -> list[Place]:
+    """Where it stands, innermost first."""
+    return [(one.f_code.co_filename, one.f_lineno, one.f_code.co_qualname) for one in _frames(frame)]
 
 
 def _timeout(turn: _Turn, name: object) -> TurnTimeout:

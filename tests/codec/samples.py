@@ -136,6 +136,10 @@ class Holder(msgspec.Struct, rename="camel", tag="holder"):
     unset: int | msgspec.UnsetType = msgspec.UNSET
 
 
+class Closed(msgspec.Struct, forbid_unknown_fields=True):
+    how: Card | Cash
+
+
 class Movie(TypedDict):
     title: str
     year: NotRequired[int]
@@ -193,6 +197,13 @@ class Person(pydantic.BaseModel):
     @property
     def shout(self) -> str:
         return self.name.upper()
+
+
+class Renamed(pydantic.BaseModel):
+    """One name for reading, another for writing."""
+
+    read: int = pydantic.Field(validation_alias=pydantic.AliasChoices("in", "input"))
+    written: int = pydantic.Field(default=0, serialization_alias="out")
 
 
 class Strict(pydantic.BaseModel):

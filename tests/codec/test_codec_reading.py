@@ -162,6 +162,7 @@ MISFITS: list[tuple[str, Any, str]] = [
         str | bytes,
         "order: str and bytes cannot be told apart in JSON; use one of them, or a dataclass for each",
     ),
+    ('{"how":{"cents":1},"more":1}', s.Closed, "order: object contains unknown field more"),
     ("5", 5, "order: 5 is not supported as a type"),
 ]
 
@@ -231,6 +232,14 @@ def test_any_json_is_read_as_a_type_or_refused(value: Any) -> None:
         with contextlib.suppress(InvalidValue):
             found = decode(raw, kind)
             assert decode(encode(found), kind) == found
+
+
+def test_a_model_is_written_by_its_names_and_read_by_its_aliases_too() -> None:
+    """K20: nothing is lost between two aliases of one field."""
+    model = s.Renamed.model_validate({"in": 1, "written": 5})
+    assert decode(encode(model), s.Renamed) == model
+    assert decode(b'{"input":1,"written":5}', s.Renamed) == model
+    assert plain(encode(s.Address(street="x", zipCode="y"))) == {"street": "x", "zip_code": "y"}
 
 
 def test_duplicate_keys_in_json_leave_the_last() -> None:

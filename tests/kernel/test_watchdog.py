@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from perdure import watchdog
+from perdure import parallel, receive, watchdog, workflow
 from perdure.errors import TurnTimeout, UsageError
 from perdure.kernel.callsite import is_workflow_code
+from perdure.testing import Harness, evict, signal
 from perdure.watchdog import TurnInterrupt, Watchdog
 
 LIMIT = 0.03
@@ -77,13 +78,24 @@ def test_only_the_frames_of_workflow_code_are_shown() -> None:
     """K14: a turn that spends its time in a library is shown at its own line."""
 
     def workflow() -> None:
-        while True:
-            json.JSONEncoder(indent=1).encode({"a": [1, 2, 3] * 1000})
+        json.JSONEncoder(indent=1).encode(["a"] * 3_000_000)
 
     with pytest.raises(TurnTimeout) as caught:
         Watchdog(LIMIT, is_workflow_code=is_workflow_code).run(workflow)
-    assert f"it stands at {__file__}:{line_of(workflow, 2)} in" in str(caught.value)
-    assert json.__name__ + "/" not in str(caught.value)
+    assert f"it stands at {__file__}:{line_of(workflow, 1)} in" in str(caught.value)
+    assert "encoder.py" not in str(caught.value)
+
+
+def test_what_is_no_workflow_code_is_given_twice_the_limit() -> None:
+    """K14: the kernel is not interrupted while it tidies up after a turn; one that hangs is."""
+
+    def nothing_is(_file: str) -> bool:
+        return False
+
+    guard = Watchdog(LIMIT * 2, is_workflow_code=nothing_is)
+    assert guard.run(lambda: spin(LIMIT * 3)) is None
+    with pytest.raises(TurnTimeout):
+        guard.run(spin)
 
 
 def test_a_turn_within_its_limit_keeps_its_value_and_its_errors() -> None:
@@ -178,6 +190,20 @@ def test_ctrl_c_during_a_turn_over_its_limit_is_still_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         Watchdog(LIMIT).run(pressed)
     assert type(caught.value) is KeyboardInterrupt
+
+
+def test_an_eviction_that_abandons_what_was_interrupted_keeps_its_value() -> None:
+    """K18: it has met the interrupt and gone on; one that has not met it times out like any turn."""
+
+    def abandons_one() -> str:
+        with pytest.raises(TurnInterrupt):
+            spin()
+        return "the others were closed"
+
+    guard = Watchdog(LIMIT)
+    assert guard.run(abandons_one, abandons=True) == "the others were closed"
+    with pytest.raises(TurnTimeout):
+        guard.run(spin, abandons=True)
 
 
 # --- nothing comes out after a turn ---------------------------------------------------------------
@@ -410,3 +436,79 @@ def test_a_trace_function_that_is_no_debugger_leaves_it_on() -> None:
         Watchdog(LIMIT).run(spin)
     assert watchdog.is_debugger(SampleDebugger().trace_dispatch)
     assert not watchdog.is_debugger(coverage_like)
+
+
+# --- in a run -------------------------------------------------------------------------------------
+
+
+@workflow
+async def spins_on_demand() -> list[bool]:
+    """Spins for ever in each of its branches if the first signal says so."""
+
+    async def branch() -> bool:
+        while await receive("spin", bool):
+            while True:
+                pass
+        return False
+
+    return await parallel(branch(), branch())
+
+
+def test_a_run_whose_turn_was_stopped_goes_on_from_its_record() -> None:
+    """K14: the turn is dropped, the run is not failed by it."""
+    run = Harness(spins_on_demand, turn_limit=LIMIT)
+    run.start()
+    with pytest.raises(TurnTimeout, match="turn 1 of `spins_on_demand` did not give control back"):
+        run.activate(signal("spin", True), signal("spin", True))
+    assert not run.done
+    run.activate(signal("spin", False), signal("spin", False))
+    assert run.result == [False, False]
+
+
+def test_a_turn_in_which_many_branches_spin_is_stopped_at_once() -> None:
+    """K14: the interrupt ends the turn, not the one branch that it meets."""
+    looks: list[int] = []
+
+    @workflow
+    async def many() -> None:
+        async def branch(number: int) -> None:
+            looks.append(number)
+            while True:
+                pass
+
+        await parallel(*(branch(number) for number in range(50)))
+
+    with pytest.raises(TurnTimeout):
+        Harness(many, turn_limit=LIMIT).start()
+    assert looks == [0]
+
+
+class Evicting(Watchdog):
+    """Every turn may abandon what is interrupted, as that of an eviction may."""
+
+    def run(self, turn: Callable[[], Any], name: object = "the turn", *, abandons: bool = True) -> Any:
+        return super().run(turn, name, abandons=abandons)
+
+
+def test_an_eviction_stops_a_coroutine_that_goes_on_regardless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K18: at the turn's limit it is abandoned; it emits nothing, and the others are closed."""
+    closed: list[str] = []
+
+    @workflow
+    async def clings() -> None:
+        async def one(name: str) -> None:
+            try:
+                await receive(name, str)
+            finally:
+                closed.append(name)
+                while name == "b":
+                    pass
+
+        await parallel(one("a"), one("b"), one("c"))
+
+    monkeypatch.setattr("perdure.testing.harness.Watchdog", Evicting)
+    run = Harness(clings, turn_limit=LIMIT)
+    run.start()
+    run.activate(evict())
+    assert sorted(closed) == ["a", "b", "c"]
+    assert [report for report in run.reports if "/p1" in report and "abandoned" in report]

@@ -33,7 +33,7 @@ def dump(model: object) -> Any:
         raise _refusal(model, problem) from problem
     _look_through(as_python, 0)
     try:
-        return serializer.to_python(model, mode="json", by_alias=True, round_trip=True, warnings="error")
+        return serializer.to_python(model, mode="json", by_alias=False, round_trip=True, warnings="error")
     except Exception as problem:
         raise _refusal(model, problem) from problem
 
@@ -41,7 +41,8 @@ def dump(model: object) -> Any:
 def validate(kind: Any, text: bytes) -> Any:
     """The model that this JSON stands for; `Misfit` names the field that does not fit."""
     validator = kind.__pydantic_validator__
-    # An alias of the writer may differ from the reader's: the field's own name always counts too.
+    # Written by field names, because the alias for writing may be another than the one for reading; but JSON
+    # from outside has aliases. A pydantic before 2.11 takes names only where the model says so.
     named = (
         {"by_alias": True, "by_name": True} if "by_name" in (validator.validate_json.__text_signature__ or "") else {}
     )

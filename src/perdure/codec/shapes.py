@@ -40,6 +40,7 @@ class Shape:
     make: Callable[[dict[str, Any]], Any]
     in_array: bool = False
     tag: tuple[str, str | int] | None = None
+    closed: bool = False
 
     def taken_from(self, plain: Any) -> dict[str, tuple[Any, Any]]:
         """Of each field that the JSON holds, by name, the plain value and the type; `Misfit` if one is missing."""
@@ -51,6 +52,9 @@ class Shape:
             raise Misfit(
                 f"invalid value {found.get(self.tag[0])!r:.60}, expected {self.tag[1]!r}", (f".{self.tag[0]}",)
             )
+        unknown = found.keys() - {field.key for field in self.fields} - {self.tag[0] if self.tag else ""}
+        if self.closed and unknown:
+            raise Misfit(f"object contains unknown field {min(unknown)}")
         missing = [field.key for field in self.fields if field.key not in found and field.default is None]
         if missing:
             raise Misfit(f"object missing required field {missing[0]}")
@@ -122,7 +126,7 @@ def _shape_of_struct(kind: Any) -> Shape:
         return kind(**{name: value for name, value in values.items() if value is not _MISSING})
 
     tag = None if config.tag is None else (config.tag_field, config.tag)
-    return Shape(kind, tuple(fields), make, config.array_like, tag)
+    return Shape(kind, tuple(fields), make, config.array_like, tag, config.forbid_unknown_fields)
 
 
 def _shape_of_typed_dict(kind: Any) -> Shape:

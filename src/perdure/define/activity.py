@@ -154,7 +154,7 @@ def activity(fn: Any = None, /, **options: Unpack[ActivityOptions]) -> Any:
     if unknown:
         raise UsageError(f"{', '.join(unknown)}: no option of @activity")
     if fn is not None:
-        return Activity(fn, options)
+        return cast("Activity[..., Any]", Activity(fn, options))
 
     def decorate(fn: Callable[..., Any]) -> Activity[..., Any]:
         return Activity(fn, options)

@@ -28,7 +28,7 @@ from perdure.kernel.futures import LoopFuture
 from perdure.kernel.phases import Phase, PhaseEnd
 from perdure.kernel.program import Handler
 from perdure.model.ids import check_id
-from perdure.model.runs import RunInfo
+from perdure.model.runs import RunFacts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def sleep(duration: Duration) -> asyncio.Future[None]:
 
 def sleep_until(moment: datetime) -> asyncio.Future[None]:
     """A durable timer until a moment; one that has passed is a yield."""
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
+    if not isinstance(cast(object, moment), datetime) or moment.tzinfo is None:
         raise InvalidValue(f"sleep_until() needs a datetime with a time zone, not {moment!r}")
     return sleep(max(timedelta(0), moment - now()))
 
@@ -82,10 +82,10 @@ def uuid4() -> UUID:
     return unit.uuid(executor.identity.seed)
 
 
-def info() -> RunInfo:
+def info() -> RunFacts:
     """What the run knows of itself."""
     executor, _ = run_and_unit("info", emits=False)
-    return RunInfo(
+    return RunFacts(
         workflow=executor.program.name,
         workflow_id=executor.started.workflow_id or str(executor.identity.run_id),
         run_id=str(executor.identity.run_id),
@@ -113,13 +113,11 @@ def cancelled() -> bool:
 
 
 @overload
-def receive(name: str, type: type[T], *, timeout: Duration | None = None) -> asyncio.Future[T]: ...
+def receive(name: str, type: type[T], timeout: Duration | None = None) -> asyncio.Future[T]: ...
 @overload
-def receive(name: str, type: type[T], *, timeout: Duration | None = None, default: D) -> asyncio.Future[T | D]: ...
+def receive(name: str, type: type[T], timeout: Duration | None = None, *, default: D) -> asyncio.Future[T | D]: ...
 @overload
-def receive(
-    name: str, type: Any = ..., *, timeout: Duration | None = None, default: Any = ...
-) -> asyncio.Future[Any]: ...
+def receive(name: str, type: Any = ..., timeout: Duration | None = None, default: Any = ...) -> asyncio.Future[Any]: ...
 def receive(
     name: str, type: Any = Any, timeout: Duration | None = None, default: Any = NO_DEFAULT
 ) -> asyncio.Future[Any]:
@@ -138,7 +136,7 @@ def receive(
 def receive_any(signals: Mapping[str, Any], timeout: Duration | None = None) -> asyncio.Future[tuple[str, Any]]:
     """The next of several signals, as `(name, value)`; of several that wait, the one that came first."""
     executor, unit = run_and_unit("receive_any")
-    if not isinstance(signals, Mapping) or not signals:
+    if not isinstance(cast(object, signals), Mapping) or not signals:
         raise InvalidValue("receive_any() needs a mapping of signal names to types, with one name at least")
     names = {check_id(name, "the name of a signal"): reads for name, reads in signals.items()}
     return calls.receive(executor, unit, names, single=False, timeout=_seconds(timeout), default=NO_DEFAULT)
@@ -151,12 +149,10 @@ def pending(name: str) -> int:
 
 
 @overload
-def promise(
-    name: str, type: type[T], *, timeout: Duration | None = None, key: str | None = None
-) -> asyncio.Future[T]: ...
+def promise(name: str, type: type[T], timeout: Duration | None = None, key: str | None = None) -> asyncio.Future[T]: ...
 @overload
 def promise(
-    name: str, type: Any = ..., *, timeout: Duration | None = None, key: str | None = None
+    name: str, type: Any = ..., timeout: Duration | None = None, key: str | None = None
 ) -> asyncio.Future[Any]: ...
 def promise(name: str, type: Any = Any, timeout: Duration | None = None, key: str | None = None) -> asyncio.Future[Any]:
     """A future that the outside resolves or rejects, by this name, or by a key of its own (M4)."""
@@ -215,7 +211,7 @@ async def phase(
 def update_state(fn: Callable[[Any], S]) -> S:
     """Replace the state of the open phase by `fn(state)`, at once; returns the new state."""
     executor, _ = run_and_unit("update_state")
-    opened = cast("Phase | None", executor.phase)
+    opened = executor.phase
     if opened is None:
         raise UsageError("update_state(): no phase is open in this run")
     opened.state = executor.read_only("an update_state function", fn, opened.state)
@@ -326,7 +322,7 @@ def _handler(name: str, fn: Callable[..., Any], validate: Callable[..., Any] | N
     if not callable(fn):
         raise InvalidValue(f"the handler of `{name}` must be a function, not {type(fn).__name__}")
     signature = signature_of(fn, name, hidden=1)
-    return Handler(name, fn, signature.reads(), signature.names, validate=validate)
+    return Handler(name, fn, signature.reads(), signature.names, signature.required, validate=validate)
 
 
 def _returns(fn: Callable[..., Any], name: str) -> Any:

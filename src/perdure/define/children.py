@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -23,7 +23,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Child(Operation, Generic[T]):
+if TYPE_CHECKING:
+    ChildFuture = asyncio.Future  # an Operation is a Future[Any] to a type checker; a child is a Future[T]
+else:
+    ChildFuture = Operation
+
+
+class Child(ChildFuture[T]):
     """A child run: a future of its result, with `id`, `signal` and `cancel`."""
 
     __slots__ = ("_id",)
@@ -40,13 +46,6 @@ class Child(Operation, Generic[T]):
     def signal(self, method: Any, /, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
         """Send it a signal. The future is done once it has been delivered; it need not be awaited."""
         return send_signal(self._id, method, args, kwargs)
-
-    def __await__(self) -> Generator[Any, None, T]:
-        return super().__await__()
-
-    def result(self) -> T:
-        """The child's result."""
-        return super().result()
 
     def named(self, child_id: str) -> Child[T]:
         """Give it its workflow id."""
@@ -94,9 +93,10 @@ def start_child(
 
 def child_of(executor: Executor, unit: Unit, request: Request) -> Child[Any]:
     """The child that a request starts, with its id."""
-    child = cast("Child[Any]", ask(executor, unit, request, Child))
+    operation = ask(executor, unit, request, cast("type[Operation]", Child))
     given = request.options.get("id")
-    return child.named(given if given is not None else executor.operation_id(child.seq))
+    child = cast("Child[Any]", operation)
+    return child.named(given if given is not None else executor.operation_id(operation.seq))
 
 
 def send_signal(run_id: str, method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> asyncio.Future[None]:

@@ -6,8 +6,9 @@ The typed face of kernel.branches and kernel.each.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, cast, overload
+
+import msgspec
 
 from perdure.define.acting import run_and_unit
 from perdure.errors import InvalidValue
@@ -23,24 +24,21 @@ V = TypeVar("V")
 Branch = Awaitable[T] | Callable[[], Awaitable[T]] | Callable[[], T]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class Outcome(msgspec.Struct, Generic[T], frozen=True):
     """How a branch ended: with a value, or with an error."""
 
     value: T | None = None
     error: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FirstFew:
+class FirstFew(msgspec.Struct, frozen=True):
     """The first `needed` branches to end; of exactly `branches`, where that is said."""
 
     needed: int
     branches: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Merge(Generic[K, V]):
+class Merge(msgspec.Struct, Generic[K, V], frozen=True):
     """Mappings merged in branch order."""
 
     settle: Callable[[K, V, V], V] | None = None
@@ -95,7 +93,9 @@ async def parallel(*branches: Any, join: Any = "all") -> Any:
     if isinstance(join, FirstFew):
         return [fork.futures[number].result() for number in order]
     values = [future.result() for future in fork.futures]
-    return kernel.merge(values, join.settle) if isinstance(join, Merge) else values
+    if isinstance(join, Merge):
+        return kernel.merge(values, cast("Merge[Any, Any]", join).settle)
+    return values
 
 
 async def race(*branches: Branch[T]) -> tuple[int, T]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from perdure.define.signatures import signature_of
 from perdure.errors import UsageError
@@ -51,6 +51,7 @@ class Method(Generic[P, R]):
             call=self.fn,
             reads=self.signature.reads(),
             parameters=self.signature.names,
+            required=self.signature.required,
             keyword_reads=self.signature.keyword_reads(),
             returns=self.signature.returns(),
             validate=self.validate,
@@ -93,7 +94,7 @@ def signal(fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Signal
 def signal(fn: Callable[Concatenate[C, P], R], /) -> Signal[P, R]: ...
 def signal(fn: Any, /) -> Any:
     """A method that takes a signal: never refused, never lost (M1)."""
-    return Signal(fn)
+    return cast("Signal[..., Any]", Signal(fn))
 
 
 @overload
@@ -102,7 +103,7 @@ def update(fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Update
 def update(fn: Callable[Concatenate[C, P], R], /) -> Update[P, R]: ...
 def update(fn: Any, /) -> Any:
     """A method that takes an update and answers it (M2)."""
-    return Update(fn)
+    return cast("Update[..., Any]", Update(fn))
 
 
 def query(fn: Callable[Concatenate[C, P], R], /) -> Query[P, R]:

@@ -28,15 +28,13 @@ class Retry:
     non_retryable: tuple[type[BaseException] | str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.attempts is not None and (
-            isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1
-        ):
+        if self.attempts is not None and not _is_number(self.attempts, at_least=1, whole=True):
             raise InvalidValue(f"Retry.attempts is a whole number from 1 on, or None, not {self.attempts!r}")
         codec.duration_seconds(self.initial, "Retry.initial")
         codec.duration_seconds(self.maximum, "Retry.maximum")
-        if isinstance(self.factor, bool) or not isinstance(self.factor, int | float) or not self.factor >= 1:
+        if not _is_number(self.factor, at_least=1):
             raise InvalidValue(f"Retry.factor is a number from 1 on, not {self.factor!r}")
-        if isinstance(self.jitter, bool) or not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+        if not _is_number(self.jitter, at_least=0) or self.jitter > 1:
             raise InvalidValue(f"Retry.jitter is a number from 0 to 1, not {self.jitter!r}")
         if isinstance(self.non_retryable, str) or not all(_names_error(one) for one in self.non_retryable):
             raise InvalidValue(
@@ -57,3 +55,9 @@ class Retry:
 
 def _names_error(one: object) -> bool:
     return (isinstance(one, str) and bool(one)) or (isinstance(one, type) and issubclass(one, BaseException))
+
+
+def _is_number(value: object, *, at_least: float, whole: bool = False) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        return False
+    return at_least <= value < float("inf")

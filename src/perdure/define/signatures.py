@@ -126,7 +126,7 @@ def local_names(fn: Callable[..., Any], depth: int) -> dict[str, Any]:
     notes = getattr(fn, "__annotations__", {})
     if "<locals>" not in getattr(fn, "__qualname__", "") or not any(isinstance(note, str) for note in notes.values()):
         return {}
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     found: dict[str, Any] = {}
     for _ in range(depth + 4):
         if frame is None or frame.f_code.co_name == "<module>":

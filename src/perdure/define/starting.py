@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from perdure import codec
 from perdure.define.children import Child, start_child
@@ -85,7 +85,7 @@ def child(workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options:
 def child(workflow: Any, /, *args: Any, **options: Any) -> Child[Any]:
     """Start a child run: a future of its result, with `.id`, `.signal(…)` and `.cancel()` (M7)."""
     definition = definition_of(workflow)
-    return start_child("child", definition.name, definition.signature, args, {}, _read(options))
+    return start_child("child", definition.name, definition.signature, args, {}, _read(cast(ChildOptions, options)))
 
 
 def _read(options: ChildOptions) -> dict[str, Any]:

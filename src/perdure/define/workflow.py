@@ -149,7 +149,7 @@ def _program_of(made: Workflow[..., Any]) -> Program:
     signature = made.signature
     run = Handler(
         name=made.name,
-        call=fn.run if isinstance(fn, type) else fn,
+        call=_run_of(fn, made.name),
         reads=signature.reads(),
         parameters=signature.names,
         keyword_reads=signature.keyword_reads(),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import CoroutineType
+from typing import Any, cast
 
 from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
-from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint
+from perdure.kernel.futures import AsyncioFuture, CancelledError, Ending, Joint, UnitTask
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import BRANCH, Unit
 from perdure.model.commands import Command
@@ -54,6 +55,7 @@ class Fork:
         self._scopes: list[Scope | None] = []
         self._units: list[Unit | None] = []
         self._failure: BaseException | None = None
+        self._noted: set[int] = set()
         self._settled = False
         try:
             self._parent = desk.acting(call)
@@ -63,6 +65,7 @@ class Fork:
         except BaseException:
             discard(branches)
             raise
+        self._scope = desk.scope()
         self._incarnation = self._parent.branchings
         self._parent.branchings += 1
         self.joint = Joint(desk.loop, lambda: self.what, self._stop)
@@ -88,26 +91,40 @@ class Fork:
         return self.ended[: self._needed]
 
     def _start(self, number: int, branch: Branch) -> None:
-        if is_future(branch):
-            self.futures.append(branch)
-            self._scopes.append(None)
-            self._units.append(None)
-            return
+        coroutine = branch
+        if type(branch) is not CoroutineType:
+            if is_future(branch):
+                self.futures.append(branch)
+                self._scopes.append(None)
+                self._units.append(None)
+                return
+            coroutine = run_callable(branch)
         unit = self._parent.child(BRANCH, number, self._incarnation)
-        scope = Scope(self._desk.scope())
-        coroutine = branch if inspect.iscoroutine(branch) else run_callable(branch)
+        scope = Scope(self._scope)
         self.futures.append(self._desk.loop.spawn(coroutine, unit, scope))
         self._scopes.append(scope)
         self._units.append(unit)
 
     def _watch(self) -> None:
-        done_before = [number for number, future in enumerate(self.futures) if future.done()]
-        for number in sorted(done_before, key=lambda number: getattr(self.futures[number], "settled_as", 0)):
+        self._note_ends()
+        for number, future in enumerate(self.futures):
+            if number in self._noted:
+                continue
+            if self._units[number] is not None:
+                cast(UnitTask, future).ending = Ending(self._parent, self._note_end, number)
+            else:
+                future.add_done_callback(lambda _future, number=number: self._note_end(number))
+
+    def _note_ends(self) -> None:
+        """Note all that have ended, in the order in which they did (K13)."""
+        done = [number for number, future in enumerate(self.futures) if future.done()]
+        for number in sorted(done, key=lambda number: getattr(self.futures[number], "settled_as", 0)):
             self._note_end(number)
-        for number in set(range(len(self.futures))).difference(done_before):
-            self.futures[number].add_done_callback(lambda _future, number=number: self._note_end(number))
 
     def _note_end(self, number: int) -> None:
+        if number in self._noted:
+            return
+        self._noted.add(number)
         self.ended.append(number)
         if not self._settled:
             error = None if self._join.tolerant else error_of(self.futures[number])
@@ -132,11 +149,15 @@ class Fork:
             elif not future.done():
                 cancel_scope(self._desk, scope, f"the {self._call} was decided")
 
-    def _stop(self) -> None:
-        """The join is cancelled from outside: so are the branches."""
+    def _stop(self) -> bool:
+        """The join is cancelled from outside: so are the branches. False if answers that are there decide it (K17)."""
         if not self._settled:
-            self._settle(())
+            self._note_ends()
+        if self._settled:
+            return False
+        self._settle(())
         self._end_if_done()
+        return True
 
     def _end_if_done(self) -> None:
         if not self._settled or len(self.ended) < len(self.futures) or self.joint.done() or self._desk.loop.closing:
@@ -170,21 +191,20 @@ def _pick(desk: Desk, unit: Unit, count: int) -> int:
     recorded = desk.matcher.ahead("record_choice", None)
     if desk.rounds.policy is not None:
         chosen = desk.rounds.choose(actions).index
-    elif recorded is not None:
-        chosen = recorded.input[0]
-    else:
-        chosen = 0
+    else:  # a recorded branch that is not there is not taken: the command does not match then
+        chosen = next((number for number in range(count) if recorded is not None and recorded.input == [number]), 0)
     desk.emit(Command("record_choice", unit.text, encoded=codec.encode([chosen]), where=desk.where()))
     return chosen
 
 
 def check_branch(branch: Branch, call: str, number: int) -> None:
     """Refuse what cannot be a branch; sets above all, whose order is not the same on replay (K16)."""
-    if inspect.iscoroutine(branch) or is_future(branch) or (callable(branch) and not isinstance(branch, type)):
+    if type(branch) is CoroutineType or is_future(branch) or (callable(branch) and not inspect.isclass(branch)):
         return
-    hint = "; a set has no order" if isinstance(branch, set | frozenset) else ""
+    kind = type(branch).__name__
+    hint = "; a set has no order" if kind in ("set", "frozenset") else ""
     raise InvalidValue(
-        f"branch {number} of {call}() is {type(branch).__name__}; "
+        f"branch {number} of {call}() is {kind}; "
         f"a branch is a coroutine, a future or a callable without arguments{hint}"
     )
 
@@ -192,7 +212,7 @@ def check_branch(branch: Branch, call: str, number: int) -> None:
 def discard(branches: Sequence[Branch]) -> None:
     """Branches that will not run: close coroutines, withdraw futures."""
     for branch in branches:
-        if inspect.iscoroutine(branch):
+        if type(branch) is CoroutineType:
             branch.close()
         elif is_future(branch):
             branch.cancel()
@@ -204,9 +224,9 @@ async def run_callable(branch: Callable[[], Any]) -> Any:
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-def is_future(branch: Branch) -> bool:
+def is_future(branch: object) -> bool:
     """Whether it is a future of asyncio's protocol."""
-    return getattr(type(branch), "_asyncio_future_blocking", None) is not None
+    return getattr(branch, "_asyncio_future_blocking", None) is not None
 
 
 def error_of(future: AsyncioFuture[Any]) -> BaseException | None:
@@ -222,7 +242,7 @@ def merge(values: Sequence[Any], settle: Callable[[Any, Any, Any], Any] | None) 
     for number, value in enumerate(values):
         if not isinstance(value, Mapping):
             raise InvalidValue(f"branch {number} returned {type(value).__name__}; merge() needs mappings")
-        for key, new in value.items():
+        for key, new in cast("Mapping[Any, Any]", value).items():
             if key in merged and settle is not None:
                 merged[key] = settle(key, merged[key], new)
             else:

@@ -7,7 +7,6 @@ asked for: the future is cancelled from the start (M6).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -24,15 +23,14 @@ from perdure.kernel.units import Unit
 from perdure.model.commands import NOTHING, Command
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """Something asked of the outside."""
 
     kind: str
     name: str | None = None
-    encoded: msgspec.Raw = field(default_factory=lambda: NOTHING)
-    keywords: msgspec.Raw = field(default_factory=lambda: NOTHING)
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    encoded: msgspec.Raw = NOTHING
+    keywords: msgspec.Raw = NOTHING
+    options: dict[str, Any] = {}
     reads: Any = Any
     cancellation: str = "try"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-import sysconfig
 from collections.abc import Collection
 from types import FrameType
 from typing import Final
@@ -108,11 +107,9 @@ def _folder(file: str) -> str:
 
 
 def _standard_folders() -> tuple[str, ...]:
-    paths = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
-    separator = "\\" if "\\" in re.__file__ else "/"
+    # Read off a module of the library itself: to ask sysconfig would cost more than the rest of this package.
     # `re` may be a package of that name: its folder's parent is the library all the same.
-    beside_re = re.sub(r"re[\\/]$", "", _folder(re.__file__))
-    return tuple(dict.fromkeys([beside_re, *(path + separator for path in paths)]))
+    return (re.sub(r"re[\\/]$", "", _folder(re.__file__)),)
 
 
 _PACKAGE = _folder(_folder(__file__)[:-1])

@@ -5,7 +5,6 @@ kernel.executor asks, once per turn, whether the run has been decided; the first
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import TracebackType
 
 import msgspec
@@ -20,13 +19,12 @@ from perdure.model.commands import NOTHING, Command
 from perdure.model.failures import failure_of
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The end of a run: one of the terminal commands, with its input."""
 
     kind: str
-    encoded: msgspec.Raw = field(default_factory=lambda: NOTHING)
-    keywords: msgspec.Raw = field(default_factory=lambda: NOTHING)
+    encoded: msgspec.Raw = NOTHING
+    keywords: msgspec.Raw = NOTHING
     error: BaseException | None = None
     where: tuple[str, int] | None = None
 

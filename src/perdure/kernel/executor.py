@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,7 +23,7 @@ from perdure.kernel import endings
 from perdure.kernel.callsite import caller
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Open
-from perdure.kernel.futures import DelayHandle, UnitTask
+from perdure.kernel.futures import REGISTER_TASK, DelayHandle, UnitTask
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.matching import Strict
 from perdure.kernel.messages import Mailbox
@@ -42,8 +41,7 @@ from perdure.model.turns import Answered, TurnRecord
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
+class RunIdentity(msgspec.Struct, frozen=True):
     """What a run is, from its first turn to its last."""
 
     run_id: uuid.UUID
@@ -52,8 +50,7 @@ class RunIdentity:
     keywords: msgspec.Raw | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True):
     """What one turn came to. `record` is None where nothing is recorded: queries, evictions."""
 
     record: TurnRecord | None
@@ -63,6 +60,41 @@ class Completion:
 
 class Executor:
     """One run's live copy."""
+
+    __slots__ = (
+        "_cancels",
+        "_evicted",
+        "_held",
+        "_next_seq",
+        "_open",
+        "_waiting",
+        "answers",
+        "attributes",
+        "began",
+        "commands",
+        "conditions",
+        "decision",
+        "dropped",
+        "ended",
+        "identity",
+        "instance",
+        "loop",
+        "mailbox",
+        "matcher",
+        "now",
+        "patches",
+        "phase",
+        "program",
+        "promises",
+        "reading",
+        "root",
+        "root_scope",
+        "root_task",
+        "rounds",
+        "started",
+        "state",
+        "turn",
+    )
 
     def __init__(self, program: Program, identity: RunIdentity, *, matcher: Strict, policy: Any = None) -> None:
         self.program = program
@@ -92,7 +124,6 @@ class Executor:
         self.answers: list[Answered] = []
         self.reading: str | None = None
         self._next_seq = 0
-        self._settlements = 0
         self._open: dict[int, Operation | Deadline] = {}
         self._waiting: dict[int, Open] = {}
         self._cancels: list[tuple[Scope, str]] = []
@@ -123,7 +154,7 @@ class Executor:
             return Completion(completed, tuple(self.answers), self._take_reports())
         except Exception as error:
             self.close()
-            if self.matcher.doomed and not isinstance(error, NondeterminismError):
+            if self.matcher.doomed and type(error) is not NondeterminismError:
                 raise self.matcher.mismatch(self.commands) from error
             raise
         except BaseException:
@@ -150,7 +181,7 @@ class Executor:
         self.loop.turn = self.turn
         self.commands = []
         self.rounds.begin_turn()
-        self.matcher.begin(record)
+        self.matcher.begin(self.turn, record)
         for job in answers:
             self._apply(job)
         cancels, self._cancels = self._cancels, []
@@ -161,7 +192,8 @@ class Executor:
             self.rounds.messages.append(lambda message=message: self.mailbox.dispatch(message))
         self.rounds.drain()
         self._end_turn()
-        made = TurnRecord(self.turn, self.now, (*answers, *messages), tuple(self.commands), self.rounds.choices())
+        choices = self.rounds.choices(self.matcher.choices)
+        made = TurnRecord(self.turn, self.now, (*answers, *messages), tuple(self.commands), choices)
         self.turn += 1
         return made
 
@@ -214,12 +246,16 @@ class Executor:
         what = f"the input of `{self.program.name}`"
         arguments = codec.decode_arguments(self.identity.input, run.reads, what)
         keywords = read_keywords(run, self.identity.keywords, what)
-        self.root_task = self.loop.spawn(self._main(arguments, keywords), self.root, self.root_scope)
-
-    async def _main(self, arguments: list[Any], keywords: dict[str, Any]) -> Any:
         if self.program.begin is None:
-            return await self.program.run.call(*arguments, **keywords)
-        self.instance = self.program.begin()
+            coroutine = run.call(*arguments, **keywords)
+        else:
+            coroutine = self._begin_instance(arguments, keywords)
+        self.root_task = self.loop.spawn(coroutine, self.root, self.root_scope)
+        REGISTER_TASK(self.root_task)
+
+    async def _begin_instance(self, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        begin = self.program.begin
+        self.instance = None if begin is None else begin()
         return await self.program.run.call(self.instance, *arguments, **keywords)
 
     def _asked(self, job: Any, seq: int) -> Any:
@@ -325,8 +361,8 @@ class Executor:
 
     def next_settlement(self) -> int:
         """The how-many-th answer of the run this is."""
-        self._settlements += 1
-        return self._settlements
+        self.loop.settlements += 1
+        return self.loop.settlements
 
     def scope(self) -> Scope:
         """The scope of the code that runs now."""

@@ -50,28 +50,37 @@ class TaskLoop(Protocol):
     futures_made: int
     salt: int
     scopes_cancelled: int
+    settlements: int
     task: UnitTask | None
 
     def cancel_after_step(self, task: UnitTask, message: Any) -> None: ...
     def queue_yield(self, task: UnitTask) -> None: ...
     def queue_wake(self, task: UnitTask) -> None: ...
+    def queue_ending(self, ending: Ending) -> None: ...
     def cancel_delay(self, handle: DelayHandle) -> None: ...
 
 
 class LoopFuture(asyncio.Future[Any]):
     """A future whose hash depends on the run and on the order of creation only, so that sets of them iterate alike."""
 
-    __slots__ = ("_hash", "delay", "settled_as")
+    __slots__ = ("_number",)
 
     def __init__(self, loop: Any) -> None:
         super().__init__(loop=loop)
-        loop.futures_made += 1
-        self._hash = (loop.futures_made * HASH_FACTOR ^ loop.salt) & HASH_MASK
-        self.delay: DelayHandle | None = None
-        self.settled_as = 0  # the how-many-th answer of the run settled it; 0: unknown
+        loop.futures_made = self._number = loop.futures_made + 1
 
     def __hash__(self) -> int:
-        return self._hash
+        return (self._number * HASH_FACTOR ^ self.get_loop().salt) & HASH_MASK  # type: ignore[attr-defined]
+
+
+class PlainFuture(LoopFuture):
+    """What workflow code and asyncio's primitives get from `loop.create_future()`."""
+
+    __slots__ = ("delay",)
+
+    def __init__(self, loop: Any) -> None:
+        super().__init__(loop)
+        self.delay: DelayHandle | None = None
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel it, and the durable timer that would have answered it."""
@@ -85,20 +94,20 @@ class Joint(LoopFuture):
 
     __slots__ = ("_stop", "cancel_requested", "what")
 
-    def __init__(self, loop: Any, what: Callable[[], str], stop: Callable[[], None]) -> None:
+    def __init__(self, loop: Any, what: Callable[[], str], stop: Callable[[], object]) -> None:
         super().__init__(loop)
         self._stop = stop
         self.what = what
         self.cancel_requested = False
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Stop the strands; the future is cancelled when the last of them has ended."""
+        """Stop the strands; the future is cancelled when the last of them has ended. False: it has its answer."""
         if self.done():
             return False
         if not self.cancel_requested:
             self.cancel_requested = True
-            self._stop()
-        return True
+            self.cancel_requested = self._stop() is not False
+        return self.cancel_requested
 
     def end_cancelled(self) -> None:
         """The strands have ended after a cancellation."""
@@ -149,10 +158,26 @@ class DelayHandle(Callback):
         return self._when
 
     def cancel(self) -> None:
-        """Cancel the durable timer, unless it has fired."""
-        if not self._cancelled and not self.fired:
+        """Do not run it: cancel the durable timer, or what it has released already."""
+        if not self._cancelled:
             self._cancelled = True
-            self.loop.cancel_delay(self)
+            if not self.fired:
+                self.loop.cancel_delay(self)
+
+
+class Ending:
+    """What a unit is to do when a branch of its own has ended: shorter than a callback, for there are many."""
+
+    __slots__ = ("call", "number", "unit")
+
+    def __init__(self, unit: Unit, call: Callable[[int], None], number: int) -> None:
+        self.unit = unit
+        self.call = call
+        self.number = number
+
+    def run(self) -> None:
+        """Tell it which one."""
+        self.call(self.number)
 
 
 class UnitTask(LoopFuture):
@@ -167,8 +192,10 @@ class UnitTask(LoopFuture):
         "base",
         "context",
         "coroutine",
+        "ending",
         "loop",
         "scope",
+        "settled_as",
         "shares_context",
         "since_turn",
         "unit",
@@ -188,6 +215,7 @@ class UnitTask(LoopFuture):
         self.coroutine = coroutine
         self.unit = unit
         self.scope = self.base = scope
+        self.settled_as = 0  # the how-many-th answer or end of a task of the run it was (K13)
         self.shares_context = context is not None
         if context is None:
             context = copy_context()
@@ -200,8 +228,8 @@ class UnitTask(LoopFuture):
         self._refusal: RuntimeError | None = None
         self._cancels = 0
         self._name: str | None = None
+        self.ending: Ending | None = None
         unit.tasks.append(self)
-        REGISTER_TASK(self)
 
     # --- the part of asyncio.Task that asyncio and its users call -----------------------------
 
@@ -286,7 +314,7 @@ class UnitTask(LoopFuture):
             if self._refusal is not None:
                 refusal, self._refusal = self._refusal, None
                 pause = self.coroutine.throw(refusal)
-            elif self._raises_now(answered):
+            elif (self._must_cancel or loop.scopes_cancelled) and self._raises_now(answered):
                 self._must_cancel = False
                 pause = self.coroutine.throw(CancelledError() if self._text is None else CancelledError(self._text))
             else:
@@ -304,13 +332,17 @@ class UnitTask(LoopFuture):
             loop.task = outer
             if self.done():
                 self.unit.tasks.remove(self)
+                if self.ending is not None:
+                    loop.queue_ending(self.ending)
+                loop.settlements += 1
+                self.settled_as = loop.settlements
 
     def _raises_now(self, answered: bool) -> bool:
         if answered:
             return False
         if self._must_cancel:
             return not self.scope.shielded_from(self.base)
-        return self.loop.scopes_cancelled > 0 and self.scope.interrupted()
+        return self.scope.interrupted()
 
     def _pause(self, pause: Any) -> None:
         self.since_turn = self.loop.turn

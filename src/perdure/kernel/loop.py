@@ -21,15 +21,16 @@ from typing import Any, NoReturn, Protocol
 
 from perdure.errors import PerdureError, SchedulerViolation
 from perdure.kernel.forbidden import LOOP_METHODS, refuse
-from perdure.kernel.futures import Callback, DelayHandle, LoopFuture, RunEnds, UnitTask
+from perdure.kernel.futures import REGISTER_TASK, Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit
 
 CLOSING_ATTEMPTS_MAX = 1_000
 UNWRAPS_WAIT_FOR = sys.version_info < (3, 12)  # there, `wait_for` makes a task for what it waits for
 WAIT_FOR = asyncio.wait_for.__code__
-SET_RESULT = asyncio.futures._set_result_unless_cancelled
+SET_RESULT: object = vars(asyncio.futures)["_set_result_unless_cancelled"]  # what `asyncio.sleep` calls later
 GENERATORS_KEPT = 64
+WAKE = UnitTask.wake
 
 # Coroutines that would not close. They are kept, so that the garbage collector never resumes them in another run.
 ABANDONED: list[object] = []
@@ -46,12 +47,34 @@ class Host(Protocol):
 class WorkflowLoop(asyncio.AbstractEventLoop):
     """The event loop that workflow code sees. It runs only while its executor has a turn."""
 
+    __slots__ = (
+        "_cancels",
+        "_generators",
+        "_outside",
+        "_yielded",
+        "closing",
+        "futures_made",
+        "host",
+        "own_code",
+        "ready",
+        "reports",
+        "salt",
+        "scopes_cancelled",
+        "settlements",
+        "stepping",
+        "task",
+        "turn",
+        "units",
+        "violation",
+    )
+
     def __init__(self, host: Host, run_id: str) -> None:
         self.host = host
         self.salt = int.from_bytes(hashlib.blake2b(run_id.encode(), digest_size=7).digest(), "big")
         self.turn = 0
         self.futures_made = 0
         self.scopes_cancelled = 0
+        self.settlements = 0  # answers that came, tasks that ended: which of two was first (K13)
         self.ready: list[Unit] = []
         self.units: dict[Unit, None] = {}  # those with a live task, in the order of creation
         self.stepping: Unit | None = None
@@ -96,11 +119,14 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                     waiter = entry.waiter
                     entry.context.run(entry.advance, waiter is not None and not waiter.cancelled())
                 else:
-                    entry.run()
+                    self._call_back(entry)
         finally:
             del queue[:done]
             self.stepping = None
-        self._after_step(unit)
+        if self._yielded or self._cancels:
+            self._after_step()
+        if not unit.tasks and not queue:
+            self.units.pop(unit, None)
 
     def violate(self, error: PerdureError) -> None:
         """Remember the first violation, so that the turn fails even where workflow code swallows the error."""
@@ -154,6 +180,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             self.stepping.tasks_made += 1  # pyright: ignore[reportOptionalMemberAccess]
         scope = made_by.scope if made_by is not None else Scope(None)
         task = UnitTask(self, coro, unit, scope, context)
+        REGISTER_TASK(task)
         if name is not None:
             task.set_name(name)
         self.units[unit] = None
@@ -163,6 +190,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def queue_wake(self, task: UnitTask) -> None:
         """The task goes on in its unit's next step, or in this one if it has it."""
         self._queue(task.unit, task)
+
+    def queue_ending(self, ending: Ending) -> None:
+        """A branch has ended: its unit is told in its next step."""
+        if not self.closing:
+            self._queue(ending.unit, ending)
 
     def queue_yield(self, task: UnitTask) -> None:
         """The task has yielded: it goes on in its unit's next step, not in this one."""
@@ -180,7 +212,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         """Queue a callback for the unit that it belongs to."""
         owner = getattr(callback, "__self__", None)
-        if type(owner) is UnitTask and callback.__name__ == "wake":
+        if type(owner) is UnitTask and callback.__func__ is WAKE:  # type: ignore[attr-defined]
             self._queue(owner.unit, owner)
             return None
         if context is None:
@@ -200,7 +232,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         if self.stepping is None or self.closing:
             raise self._violation("a timer was started outside a step of the workflow")
         handle = DelayHandle(self, self.time() + delay, callback, args, context or copy_context())
-        if args and isinstance(args[0], LoopFuture) and callback is SET_RESULT:
+        if args and isinstance(args[0], PlainFuture) and callback is SET_RESULT:
             args[0].delay = handle  # `asyncio.sleep`: to cancel the future is to cancel the timer
         self.host.start_delay(handle, delay)
         return handle
@@ -227,7 +259,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> Any:
         """A future of this run."""
-        return LoopFuture(self)
+        return PlainFuture(self)
 
     def get_debug(self) -> bool:
         """Never: asyncio's debug mode reads the clock."""
@@ -257,7 +289,19 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             unit.ready = True
             self.ready.append(unit)
 
-    def _after_step(self, unit: Unit) -> None:
+    def _call_back(self, entry: Any) -> None:
+        """Run a plain callback. As in asyncio, what it raises is nobody's to catch: it is reported."""
+        if type(entry) is Ending:
+            entry.run()
+            return
+        try:
+            entry.run()
+        except RunEnds:
+            pass
+        except Exception as error:
+            self.call_exception_handler({"message": "a callback failed", "exception": error})
+
+    def _after_step(self) -> None:
         for task in self._yielded:
             self._queue(task.unit, task)
         self._yielded.clear()
@@ -265,8 +309,6 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             cancels, self._cancels = self._cancels, []
             for task, message in sorted(cancels, key=_task_key):
                 task.deliver_cancel(message)
-        if not unit.tasks and not unit.queue:
-            self.units.pop(unit, None)
 
     def _violation(self, text: str) -> SchedulerViolation:
         error = SchedulerViolation(text)
@@ -275,7 +317,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def _keep_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if len(self._generators) > GENERATORS_KEPT:
-            self._generators = {key: one for key, one in self._generators.items() if one.ag_frame is not None}
+            self._generators = {key: one for key, one in self._generators.items() if _is_alive(one)}
         self._generators[id(generator)] = generator
 
     def _close(self, task: UnitTask) -> None:
@@ -324,7 +366,7 @@ def _refusing(method: str) -> Callable[..., Any]:
 
 for _method in LOOP_METHODS:
     setattr(WorkflowLoop, _method, _refusing(_method))
-WorkflowLoop.__abstractmethods__ = frozenset()
+setattr(WorkflowLoop, "__abstractmethods__", frozenset[str]())  # noqa: B010  # a method that asyncio adds is no obstacle
 
 
 def _key(unit: Unit) -> Any:
@@ -335,12 +377,16 @@ def _task_key(entry: tuple[UnitTask, Any]) -> Any:
     return entry[0].unit.key
 
 
+def _is_alive(generator: Any) -> bool:
+    return generator.ag_frame is not None
+
+
 def _leave_generator(_generator: AsyncGenerator[Any, Any]) -> None:
     """Nothing: the loop holds every generator of a run until the run is closed."""
 
 
 def _called_by_wait_for() -> bool:
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     for _ in range(3):
         if frame is None:
             return False
@@ -353,12 +399,12 @@ def _called_by_wait_for() -> bool:
 def _take_current_task(loop: Any) -> Any:
     if loop is None or sys.version_info < (3, 14):
         return None
-    return asyncio_tasks._swap_current_task(loop, None)
+    return vars(asyncio_tasks)["_swap_current_task"](loop, None)
 
 
 def _give_current_task(loop: Any, task: Any) -> None:
     if task is not None:
-        asyncio_tasks._swap_current_task(loop, task)
+        vars(asyncio_tasks)["_swap_current_task"](loop, task)
 
 
 def _set_in_order(items: Iterable[Any] = ()) -> Any:

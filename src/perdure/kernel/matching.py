@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from perdure.errors import NondeterminismError
 from perdure.kernel import report
-from perdure.model.commands import SEQUENCED, TERMINAL, Command
-from perdure.model.turns import TurnRecord
+from perdure.model.commands import CANCELLING, SEQUENCED, TERMINAL, Command
+from perdure.model.turns import ChoiceRecord, TurnRecord
+
+UPDATE_ANSWERS = frozenset({"accept_update", "reject_update", "complete_update", "fail_update"})
 
 # What `names` does not look at: who gets which answer, and how the run ends.
-UNNAMED = TERMINAL | {"cancel_activity", "cancel_timer", "cancel_child", "set_attributes", "publish"}
-UNNAMED |= {"accept_update", "reject_update", "complete_update", "fail_update", "record_choice", "set_patch"}
+UNNAMED = TERMINAL | CANCELLING | {"set_attributes", "publish", "set_patch"} | UPDATE_ANSWERS
 
 
 @dataclass(slots=True)
@@ -31,15 +32,18 @@ class Story:
 class Strict:
     """Every recorded command is met exactly once, in order, alike in all that counts (K10)."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, turns: Sequence[TurnRecord] = ()) -> None:
         self._story = story
+        self._turns = turns
+        self._turn = 0
         self._record: TurnRecord | None = None
         self._position = 0
         self._before: Counter[str] = Counter()
         self._mismatch: tuple[int, Command, BaseException | None] | None = None
 
-    def begin(self, record: TurnRecord | None) -> None:
-        """A turn begins; None: a live one, of which nothing is recorded."""
+    def begin(self, turn: int, record: TurnRecord | None) -> None:
+        """A turn begins; without a record it is a live one."""
+        self._turn = turn
         self._record = record
         self._position = 0
         self._mismatch = None
@@ -70,6 +74,11 @@ class Strict:
         return None
 
     @property
+    def choices(self) -> tuple[ChoiceRecord, ...]:
+        """What the policy chose in the recorded turn; all of it is chosen again."""
+        return () if self._record is None else self._record.choices
+
+    @property
     def doomed(self) -> bool:
         """Whether a command did not match. The turn runs on, so that the report can say what came instead."""
         return self._mismatch is not None
@@ -95,11 +104,10 @@ class Strict:
         """The turn is over: nothing recorded may be left."""
         if self._mismatch is not None:
             raise self.mismatch(emitted)
-        if self._record is None:
-            return
         if self._position < len(self._commands()):
             raise report.mismatch(self._scene(emitted), None)
-        self._before.update(command.kind for command in self._commands())
+        for command in emitted:
+            self._before[command.kind] += 1
 
     def live_seq(self, seq: int) -> int:
         """The seq, in this run of the code, of the operation that the record calls `seq`."""
@@ -109,10 +117,6 @@ class Strict:
         """The report of an answer to something that was never asked for."""
         return report.unknown_answer(self._scene(emitted), job, seq)
 
-    def note_live(self, commands: Sequence[Command]) -> None:
-        """A live turn was committed: its commands count in later reports."""
-        self._before.update(command.kind for command in commands)
-
     def _commands(self) -> tuple[Command, ...]:
         return () if self._record is None else self._record.commands
 
@@ -120,13 +124,14 @@ class Strict:
         return report.Scene(
             workflow=self._story.workflow,
             run_id=self._story.run_id,
-            turn=-1 if self._record is None else self._record.turn,
+            turn=self._turn,
             recorded=self._commands(),
             position=self._position,
             emitted=tuple(emitted),
             now=None if self._record is None else self._record.now,
             surroundings=self._story.surroundings,
             ordinals=self._before,
+            upcoming=[turn.commands for turn in self._turns if turn.turn > self._turn],
         )
 
 
@@ -138,7 +143,7 @@ class Names(Strict):
     """
 
     def __init__(self, story: Story, turns: Sequence[TurnRecord]) -> None:
-        super().__init__(story)
+        super().__init__(story, turns)
         self._recorded: dict[str, list[Command]] = {}
         self._met: Counter[str] = Counter()
         self._seqs: dict[int, tuple[str, int]] = {}
@@ -151,6 +156,10 @@ class Names(Strict):
                     if command.kind in SEQUENCED and command.seq is not None:
                         self._seqs[command.seq] = (_group(command), len(of_kind))
                     of_kind.append(command)
+
+    @property
+    def choices(self) -> tuple[ChoiceRecord, ...]:
+        return ()  # a run may stop short
 
     @property
     def doomed(self) -> bool:
@@ -181,7 +190,7 @@ class Names(Strict):
         if ordinal < len(of_kind):
             recorded = of_kind[ordinal]
             if (recorded.kind, recorded.name) != (command.kind, command.name):
-                at_it = replace(self._scene(()), recorded=(recorded,), position=0)
+                at_it = replace(self._scene(()), recorded=of_kind, position=ordinal, ordinals={}, upcoming=())
                 self._misnamed = self._misnamed or report.mismatch(at_it, command, error)
 
     def end(self, emitted: Sequence[Command]) -> None:

@@ -7,36 +7,35 @@ phase (kernel.phases), else the class handler, else the oldest receiver, else th
 from __future__ import annotations
 
 import inspect
+from bisect import insort
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from perdure import codec
-from perdure.errors import Failure, InvalidValue, PerdureError
+from perdure.errors import Failure, InvalidValue
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import encode_failure, failure_from, of_error, one
 from perdure.kernel.futures import CancelledError, LoopFuture
 from perdure.kernel.operations import NO_DEFAULT, Deadline
-from perdure.kernel.program import Handler
+from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.units import HANDLER, Unit
 from perdure.model import jobs
 from perdure.model.commands import Command
 from perdure.model.turns import Answered
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(msgspec.Struct, frozen=True):
     """A signal on its way: `arrival` counts all signals of the run."""
 
     name: str
     encoded: msgspec.Raw
     arrival: int
+    message_id: str | None = None
 
 
-@dataclass(slots=True)
-class Update:
+class Update(msgspec.Struct, eq=False):
     """An update that was accepted, and its answer once there is one."""
 
     job: jobs.UpdateRequested
@@ -67,6 +66,7 @@ class Receiver(LoopFuture):
         "default",
         "scope",
         "seq",
+        "settled_as",
         "since_turn",
         "unit",
         "where",
@@ -79,6 +79,7 @@ class Receiver(LoopFuture):
         self._names_only_one = single
         self._letter: Letter | None = None
         self._read = False
+        self.settled_as = 0
         self.seq = -1
         self.unit = unit
         self.scope = desk.scope()
@@ -158,6 +159,8 @@ class Receiver(LoopFuture):
 class Mailbox:
     """A run's messages: what is buffered, who waits, which updates are open."""
 
+    __slots__ = ("_arrivals", "_buffered", "_desk", "_handlers", "_receivers", "_seen", "_served", "_updates")
+
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._buffered: dict[str, list[Letter]] = {}
@@ -180,7 +183,7 @@ class Mailbox:
                 return False
             self._seen.add(job.message_id)
         self._arrivals += 1
-        self.deliver(Letter(job.name, job.encoded, self._arrivals))
+        self.deliver(Letter(job.name, job.encoded, self._arrivals, job.message_id))
         return True
 
     def deliver(self, letter: Letter) -> None:
@@ -189,7 +192,7 @@ class Mailbox:
         if phase is not None and phase.takes_signal(letter.name):
             phase.take_signal(letter)
         elif (handler := self._desk.program.signals.get(letter.name)) is not None:
-            arguments = codec.decode_arguments(letter.encoded, handler.reads, f"signal `{letter.name}`")
+            arguments = read_arguments(handler, letter.encoded, f"signal `{letter.name}`")
             self._desk.loop.spawn_now(
                 self._serve_signal(handler, arguments), self._next_handler(), self._desk.root_scope
             )
@@ -204,7 +207,11 @@ class Mailbox:
         if waiting:
             first = min(waiting, key=lambda letter: letter.arrival)
             self.take(first)
-            self._serve(receiver, first)
+            try:
+                self._serve(receiver, first)
+            except InvalidValue as error:  # fails the turn, as it does where the receiver was there first
+                self._desk.loop.violate(error)
+                raise
             return True
         self._receivers.append(receiver)
         return False
@@ -226,12 +233,12 @@ class Mailbox:
         return len(self._buffered.get(name, ()))
 
     def put_back(self, letter: Letter) -> None:
-        """Undo a delivery: to whoever waits now, else to the head of the queue."""
+        """Undo a delivery: to whoever waits now, else back to the head of the queue, before all that came later."""
         receiver = self._oldest_receiver(letter.name)
         if receiver is not None:
             self._serve(receiver, letter)
         else:
-            self._buffered.setdefault(letter.name, []).insert(0, letter)
+            insort(self._buffered.setdefault(letter.name, []), letter, key=_arrival)
 
     def forget(self, receiver: Receiver) -> None:
         """It waits no more."""
@@ -270,23 +277,19 @@ class Mailbox:
             return False
         recorded = self._desk.matcher.rejected_update(job.id)
         if recorded is not None:
-            self._desk.emit(recorded)
-            return False
-        phase = self._desk.phase
-        in_phase = phase is not None and phase.takes_update(job.name)
-        handler: Handler | None = phase.updates[job.name] if in_phase else self._desk.program.updates.get(job.name)
+            return self._reject(job, msgspec.convert(recorded.input[0], Failure), recorded)
+        phase = self._desk.phase if self._desk.phase is not None and self._desk.phase.takes_update(job.name) else None
+        handler = self._desk.program.updates.get(job.name) if phase is None else phase.updates[job.name]
         if handler is None:
             return self._reject(job, Failure("Rejected", self._nobody_handles(job.name)))
         try:
-            arguments = codec.decode_arguments(job.encoded, handler.reads, f"update `{job.name}`")
+            arguments = read_arguments(handler, job.encoded, f"update `{job.name}`")
             if job.validate and handler.validate is not None and not self._desk.matcher.replaying:
-                target = phase.state if in_phase else self._desk.instance
+                target = self._desk.instance if phase is None else phase.state
                 self._desk.read_only("a validator", handler.validate, target, *arguments)
-        except Exception as error:
-            if isinstance(error, PerdureError) and not isinstance(error, InvalidValue):
-                raise
+        except Exception as error:  # a violation fails the turn all the same
             return self._reject(job, failure_from(error))
-        if in_phase:
+        if phase is not None:
             phase.take_update(job, arguments)
         else:
             unit = self._next_handler()
@@ -327,7 +330,7 @@ class Mailbox:
             receiver.give_back()
         self._served.clear()
         letters = self.buffered(self._buffered)
-        signals = [jobs.Signalled(letter.name, letter.encoded) for letter in letters]
+        signals = [jobs.Signalled(letter.name, letter.encoded, letter.message_id) for letter in letters]
         updates = [
             msgspec.structs.replace(update.job, validate=False)
             for update in self._updates.values()
@@ -342,11 +345,14 @@ class Mailbox:
         self._desk.emit(Command(kind, update.unit.text, name=update.name, encoded=encoded, options={"id": update.id}))
         self._desk.answers.append(answer)
 
-    def _reject(self, job: jobs.UpdateRequested, failure: Failure) -> bool:
+    def _reject(self, job: jobs.UpdateRequested, failure: Failure, recorded: Command | None = None) -> bool:
+        encoded = one(encode_failure(failure))
         self._desk.emit(
-            Command("reject_update", "/", name=job.name, encoded=one(encode_failure(failure)), options={"id": job.id})
+            recorded or Command("reject_update", "/", name=job.name, encoded=encoded, options={"id": job.id})
         )
-        self._desk.answers.append(Answered(job.id, "update_rejected", error=failure))
+        answer = Answered(job.id, "update_rejected", error=failure)
+        self._updates[job.id] = Update(job, self._desk.root, answer)
+        self._desk.answers.append(answer)
         return False
 
     def _nobody_handles(self, name: str) -> str:
@@ -374,11 +380,13 @@ class Mailbox:
             known = ", ".join(sorted(self._desk.program.queries)) or "none"
             return Answered(job.id, "query", error=Failure("NotFound", f"no query `{job.name}`; known: {known}"))
         try:
-            arguments = codec.decode_arguments(job.encoded, handler.reads, f"query `{job.name}`")
+            arguments = read_arguments(handler, job.encoded, f"query `{job.name}`")
             value = self._desk.read_only("a query", handler.call, self._desk.instance, *arguments)
             return Answered(job.id, "query", codec.plain(codec.encode(value, f"the answer of query `{job.name}`")))
         except Exception as error:
             return Answered(job.id, "query", error=failure_from(error))
+        finally:
+            self._desk.loop.violation = None
 
 
 def read_signal(letter: Letter, reads: Any) -> Any:

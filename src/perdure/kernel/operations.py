@@ -48,6 +48,7 @@ class Operation(LoopFuture):
         "reads",
         "scope",
         "seq",
+        "settled_as",
         "since_turn",
         "unit",
         "where",
@@ -66,6 +67,7 @@ class Operation(LoopFuture):
         self.since_turn: int = desk.loop.turn
         self.where = command.where
         self.cancellation = "try"
+        self.settled_as = 0  # the how-many-th answer of the run it was
         self.deadline: Deadline | None = None
         self.default: Any = NO_DEFAULT
 

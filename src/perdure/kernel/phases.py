@@ -9,16 +9,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from perdure import codec
+import msgspec
+
 from perdure.errors import Failure, UsageError
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import failure_from
 from perdure.kernel.futures import CancelledError, Joint, LoopFuture
 from perdure.kernel.messages import Letter, Update
-from perdure.kernel.program import Handler
+from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import HANDLER, REST, Unit
 from perdure.model import jobs
@@ -26,39 +27,34 @@ from perdure.model import jobs
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
-class Continue(Generic[S]):
+class Continue(msgspec.Struct, Generic[S], frozen=True):
     """The phase goes on, with this state."""
 
     state: S
 
 
-@dataclass(frozen=True, slots=True)
-class Stop(Generic[S]):
+class Stop(msgspec.Struct, Generic[S], frozen=True):
     """The phase ends, with this state; an update is answered with `reply`."""
 
     state: S
     reply: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[S]):
+class Reply(msgspec.Struct, Generic[S], frozen=True):
     """The phase goes on, with this state; the update is answered with `value`."""
 
     value: Any
     state: S
 
 
-@dataclass(frozen=True, slots=True)
-class Later(Generic[S]):
+class Later(msgspec.Struct, Generic[S], frozen=True):
     """The phase goes on, with this state; the coroutine runs beside it, and its value answers the update."""
 
     coroutine: Coroutine[Any, Any, Any]
     state: S
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseEnd(Generic[S]):
+class PhaseEnd(msgspec.Struct, Generic[S], frozen=True):
     """How a phase ended."""
 
     state: S
@@ -138,7 +134,7 @@ class Phase:
     def take_signal(self, letter: Letter) -> None:
         """Run the handler of a signal: its first step is now."""
         handler = self.signals[letter.name]
-        arguments = codec.decode_arguments(letter.encoded, handler.reads, f"signal `{letter.name}`")
+        arguments = read_arguments(handler, letter.encoded, f"signal `{letter.name}`")
         self._spawn(handler, arguments, letter, None)
 
     def take_update(self, job: jobs.UpdateRequested, arguments: list[Any]) -> None:
@@ -197,26 +193,20 @@ class Phase:
                 gate.set_result(True)
 
     def _take_outcome(self, outcome: Any, unit: Unit, update: Update | None) -> None:
-        match outcome:
-            case Continue(state):
-                self.state = state
-                reply = None
-            case Stop(state, reply):
-                self.state = state
-            case Reply(reply, state):
-                self.state = state
-            case Later(coroutine, state):
-                self.state = state
-                self._running += 1
-                self.desk.loop.spawn(self._rest(coroutine, update), unit.child(REST, 0), self.scope)
-                return
-            case _:
-                raise UsageError(
-                    f"a phase handler must return Continue, Stop, Reply or Later, not {type(outcome).__name__}"
-                )
+        if not isinstance(outcome, Continue | Stop | Reply | Later):
+            raise UsageError(
+                f"a phase handler must return Continue, Stop, Reply or Later, not {type(outcome).__name__}"
+            )
+        verdict = cast("Continue[Any] | Stop[Any] | Reply[Any] | Later[Any]", outcome)
+        self.state = verdict.state
+        if isinstance(verdict, Later):
+            self._running += 1
+            self.desk.loop.spawn(self._rest(verdict.coroutine, update), unit.child(REST, 0), self.scope)
+            return
+        reply = verdict.reply if isinstance(verdict, Stop) else verdict.value if isinstance(verdict, Reply) else None
         if update is not None:
             self.desk.mailbox.complete(update, reply)
-        if isinstance(outcome, Stop):
+        if isinstance(verdict, Stop):
             self._close("stop")
 
     async def _rest(self, coroutine: Coroutine[Any, Any, Any], update: Update | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perdure import policies
-from perdure.errors import PerdureError
+from perdure.errors import Divergence, PerdureError, UsageError
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.units import Unit
 from perdure.model.turns import ChoiceRecord
@@ -19,6 +19,8 @@ from perdure.model.turns import ChoiceRecord
 
 class Rounds:
     """Drains what is ready, round by round, in the order that the policy picks."""
+
+    __slots__ = ("_first_step", "_loop", "look", "messages", "policy")
 
     def __init__(self, loop: WorkflowLoop, policy: Any) -> None:
         self.policy = policy
@@ -59,6 +61,10 @@ class Rounds:
         except PerdureError as error:
             self._loop.violate(error)
             raise
+        except Exception as error:  # of somebody's own policy: never a failure of the workflow
+            failed = UsageError(f"the policy failed while it chose: {error!r}")
+            self._loop.violate(failed)
+            raise failed from error
         return chosen
 
     def begin_turn(self) -> None:
@@ -66,11 +72,15 @@ class Rounds:
         self.messages = []
         self._first_step = getattr(self.policy, "step", 0)
 
-    def choices(self) -> tuple[ChoiceRecord, ...]:
-        """What the policy chose in this turn."""
+    def choices(self, recorded: tuple[ChoiceRecord, ...] = ()) -> tuple[ChoiceRecord, ...]:
+        """What the policy chose in this turn. `Divergence` if there is less to choose than was recorded (P3)."""
         if self.policy is None:
             return ()
-        return tuple(choice.record() for choice in policies.get_log(self.policy, self._first_step))
+        made = tuple(choice.record() for choice in policies.get_log(self.policy, self._first_step))
+        if len(made) < len(recorded):
+            left = policies.Choice.from_record(recorded[len(made)])
+            raise Divergence(left.enabled, (), left.step)
+        return made
 
     def _run_as_chosen(self, units: list[Unit]) -> None:
         by_token = {unit.token: unit for unit in sorted(units, key=_key)}

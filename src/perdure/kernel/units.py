@@ -9,12 +9,9 @@ import hashlib
 import uuid
 from contextvars import ContextVar
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perdure.policies import Token
-
-if TYPE_CHECKING:
-    from perdure.kernel.loop import UnitTask
 
 # A segment sorts by kind first, in this order, then by number, then by incarnation (K3).
 BRANCH, TASK, HANDLER, REST = range(4)
@@ -35,7 +32,6 @@ class Unit:
         "_token",
         "_uuids_drawn",
         "branchings",
-        "handlers",
         "key",
         "phases",
         "queue",
@@ -50,11 +46,10 @@ class Unit:
         self.text = text
         self.queue: list[Any] = []
         self.ready = False
-        self.tasks: list[UnitTask] = []
+        self.tasks: list[Any] = []  # of kernel.futures.UnitTask, those that have not ended
         self.tasks_made = 0
         self.branchings = 0
         self.phases = 0
-        self.handlers = 0
         self._token: Token | None = None
         self._random: Random | None = None
         self._uuids_drawn = 0

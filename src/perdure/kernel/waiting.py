@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.kernel.callsite import is_workflow_code
 from perdure.kernel.desk import Desk
-from perdure.kernel.futures import Joint, LoopFuture, UnitTask
+from perdure.kernel.futures import Joint, PlainFuture, UnitTask
 from perdure.model.turns import Waiting
 
 
@@ -54,7 +54,7 @@ def _what(task: UnitTask, frames: list[Any]) -> str:
         return waiter.what()
     if isinstance(waiter, UnitTask):
         return f"unit {waiter.unit.text}"
-    if isinstance(waiter, LoopFuture) and waiter.delay is not None:
+    if isinstance(waiter, PlainFuture) and waiter.delay is not None:
         return "timer (asyncio.sleep)"
     described = getattr(waiter, "what", None)
     if isinstance(described, str):

@@ -41,7 +41,7 @@ KINDS = SEQUENCED | CANCELLING | UNSEQUENCED | TERMINAL
 NOTHING = msgspec.Raw(b"")
 
 
-class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+class Command(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One decision of a turn. `encoded` and `encoded_kwargs` are JSON as it is stored; `input` and `kwargs` read it."""
 
     kind: str

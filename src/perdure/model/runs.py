@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+
+class RunFacts(msgspec.Struct, frozen=True):
     """What `info()` returns."""
 
     workflow: str

@@ -16,7 +16,7 @@ from perdure.model.commands import Command
 from perdure.model.jobs import Recorded
 
 
-class ChoiceRecord(msgspec.Struct, frozen=True):
+class ChoiceRecord(msgspec.Struct, frozen=True, gc=False):
     """One decision of a policy: a unit as its text, a branch of `choose` as its number."""
 
     step: int
@@ -24,7 +24,7 @@ class ChoiceRecord(msgspec.Struct, frozen=True):
     chosen: str | int
 
 
-class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One turn as history keeps it."""
 
     turn: int
@@ -34,7 +34,7 @@ class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     choices: tuple[ChoiceRecord, ...] = ()
 
 
-class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What somebody outside is told: `kind` is query, update_accepted, update or update_rejected."""
 
     id: str
@@ -43,7 +43,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     error: Failure | None = None
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class Waiting(msgspec.Struct, frozen=True, gc=False):
     """What one unit waits for (K19), since which turn, and on which line."""
 
     unit: str

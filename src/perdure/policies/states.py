@@ -115,6 +115,12 @@ class Recording:
             written = written._after(rule, actions, stored, position)
         return cls(ReplayRule(written._links(first_step), first_step), first_step)
 
+    def go_on(self) -> Recording:
+        """This log, and from here on the first in canonical order: for a run that goes on where its record ends."""
+        heir = Recording(FirstRule(), self._step)
+        heir._log, heir._last, heir._round, heir._taken = self._log, self._last, self._round, self._taken
+        return heir
+
     @property
     def step(self) -> int:
         """The number of the next decision."""

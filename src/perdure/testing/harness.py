@@ -88,7 +88,7 @@ class Harness(Generic[R]):
         identity = RunIdentity(
             run_uuid(options.get("run_id", RUN_ID)), _whole(options.get("seed", 0)), encoded, keywords
         )
-        self._set_up(definition, identity, options)
+        self._set_up(definition, identity, cast(HarnessOptions, options))
 
     def _set_up(self, definition: Workflow[..., Any], identity: RunIdentity, options: HarnessOptions) -> None:
         install_audit_hook()
@@ -131,20 +131,23 @@ class Harness(Generic[R]):
             raise
 
     def replay(self) -> Harness[R]:
-        """Replay the whole record against the code as it is; a harness that stands at its end."""
-        return Harness.replay_transcript(cast(Any, self._definition), self.transcript)
+        """Replay the whole record against the code as it is; a harness that stands at its end, with this policy."""
+        made = Harness.replay_transcript(cast(Any, self._definition), self.transcript)
+        made._policy = made._live().rounds.policy = self._policy
+        return made
 
     @staticmethod
     def replay_transcript(workflow: Any, transcript: Transcript, match: Match | None = None) -> Harness[Any]:
         """Replay a transcript against a workflow; a harness at its end; else `NondeterminismError`."""
         definition = definition_of(workflow)
-        if not isinstance(transcript, Transcript):
+        if not isinstance(cast(object, transcript), Transcript):
             raise InvalidValue(f"replay_transcript() takes a Transcript, not {type(transcript).__name__}")
         identity = RunIdentity(run_uuid(transcript.run_id), transcript.seed, transcript.encoded, transcript.keywords)
-        made: Harness[Any] = Harness.__new__(Harness)
+        made = cast(Harness[Any], Harness.__new__(Harness))
         made._set_up(definition, identity, {"match": match or transcript.match})
         made._records = list(transcript.turns)
         made._executor = made._rebuilt(made.turns)
+        made._policy = made._executor.rounds.policy
         for record in transcript.turns:
             made._remember(record, record.jobs)
         return made
@@ -157,7 +160,7 @@ class Harness(Generic[R]):
         executor = self._live()
         generation = executor.started.generation + 1
         run_id = run_uuid(operation_id(self._identity.run_id, -generation))
-        made: Harness[R] = Harness.__new__(Harness)
+        made = cast(Harness[R], Harness.__new__(Harness))
         identity = RunIdentity(run_id, self._identity.seed, last.encoded, last.encoded_kwargs)
         made._set_up(self._definition, identity, {**self._options, "now": self._now})
         started = jobs.Started(
@@ -208,7 +211,7 @@ class Harness(Generic[R]):
     @property
     def policy_state(self) -> Any:
         """The state of the policy after the last turn."""
-        return self._policy
+        return policies.new("deterministic") if self._policy is None else self._policy
 
     @property
     def transcript(self) -> Transcript:
@@ -272,21 +275,22 @@ class Harness(Generic[R]):
     def _live(self) -> Executor:
         if self._executor is None:
             self._executor = self._rebuilt([])
-            if self._policy is not None:
-                self._executor.rounds.policy = self._policy
+            self._executor.rounds.policy = self._policy
         return self._executor
 
     def _rebuilt(self, turns: list[Turn]) -> Executor:
         """A live copy that has been through everything on record."""
         story = Story(self._definition.name, str(self._identity.run_id), os.environ)
-        matcher = Names(story, self._records) if self._match == "names" else Strict(story)
-        choices = [choice for record in self._records for choice in record.choices]
-        policy = policies.from_log(choices) if choices else None
-        executor = Executor(self._definition.program, self._identity, matcher=matcher, policy=policy)
+        matcher = Names(story, self._records) if self._match == "names" else Strict(story, self._records)
+        replay = policies.from_log([choice for record in self._records for choice in record.choices])
+        executor = Executor(self._definition.program, self._identity, matcher=matcher)
         for record in self._records:
             if executor.ended and self._match == "names":
                 break  # it stops short, which this rule lets pass
+            executor.rounds.policy = replay if record.choices else None
             turns.append(_turn_of(record.turn, record.now, self._run(executor, record.now, record.jobs, record)))
+            replay = executor.rounds.policy or replay
+        executor.rounds.policy = replay.go_on() if replay.step else None
         return executor
 
     def _prepared(self, job: Any) -> Any:
@@ -348,13 +352,16 @@ def _policy(given: Any) -> Any:
         return None
     if isinstance(given, str):
         raise UsageError(f"policy= takes a state, such as perdure.policies.new({given!r})")
-    return given if isinstance(given, policies.STATES) else policies.new(given)
+    state = given if isinstance(given, policies.STATES) else policies.new(given)
+    if getattr(state, "step", 0):
+        raise UsageError(f"policy= takes one that has not chosen yet: a run counts its choices from 0, not {state!r}")
+    return state
 
 
-def _one_of(match: str) -> Match:
+def _one_of(match: Any) -> Match:
     if match not in ("strict", "names"):
         raise InvalidValue(f"match is strict or names, not {match!r}")
-    return cast(Match, match)
+    return match
 
 
 def _aware(now: object) -> datetime:

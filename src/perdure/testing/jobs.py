@@ -5,7 +5,7 @@ Taken by `Harness.start` and `Harness.activate`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from perdure import codec
 from perdure.define.handlers import Method
@@ -27,7 +27,7 @@ def resolve(command: Command | int, value: object = None) -> jobs.Resolved | job
 
 def fail(command: Command | int, error: BaseException | Failure) -> jobs.Failed | jobs.PromiseRejected:
     """The activity, child or message has failed."""
-    if not isinstance(error, BaseException | Failure):
+    if not isinstance(cast(object, error), BaseException | Failure):
         raise InvalidValue(f"fail() takes an exception or a Failure, not {type(error).__name__}")
     failure = error if isinstance(error, Failure) else failure_of(error, with_traceback=False)
     if isinstance(command, Command) and command.kind == "create_promise":

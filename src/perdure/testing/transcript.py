@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from perdure import policies
 from perdure.errors import InvalidValue
 from perdure.model.commands import KINDS, NOTHING
 from perdure.model.turns import TurnRecord
@@ -44,14 +45,15 @@ class Transcript(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Transcript:
-        """Read a transcript; `InvalidValue` names what is wrong with the text."""
+        """Read a transcript; `InvalidValue` (`BadLog`: its choices) names what is wrong with the text."""
         try:
             found = msgspec.json.decode(text, type=_Heading)
             if found.format != FORMAT:
                 raise InvalidValue(
                     f"this transcript has format {found.format}; this version of Perdure reads format {FORMAT}"
                 )
-            read = msgspec.json.decode(text, type=_Written)
+            # What is kept as it stands must look as it did when it was recorded, not as it was laid out for people.
+            read = msgspec.json.decode(msgspec.json.format(text, indent=-1), type=_Written)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidValue(f"this is no transcript: {error}") from error
         _check(read)
@@ -89,6 +91,7 @@ def _without_sources(turn: TurnRecord) -> TurnRecord:
 def _check(read: _Written) -> None:
     if not isinstance(msgspec.json.decode(read.encoded), list):
         raise InvalidValue("this is no transcript: `input` is a list of arguments")
+    policies.from_log([choice for turn in read.turns for choice in turn.choices])
     for number, turn in enumerate(read.turns):
         if turn.turn != number:
             raise InvalidValue(f"this is no transcript: turn {number} is numbered {turn.turn}; turns count up from 0")

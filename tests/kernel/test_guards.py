@@ -1,0 +1,516 @@
+"""The guards (K16): what replay cannot repeat is refused at the line that calls it, and nothing else is.
+
+The sample workflows are in this file, so this file is workflow code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import concurrent.futures
+import glob
+import importlib
+import io
+import logging
+import os
+import pathlib
+import random
+import secrets
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import urllib.request
+import uuid
+import warnings
+import zoneinfo
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from inspect import unwrap
+from pathlib import Path
+from time import time as clock
+from typing import Any
+
+import pytest
+
+import perdure
+from perdure import GuardViolation, log, parallel, receive, side_effect, workflow
+from perdure.kernel import callsite, guards
+from perdure.kernel.callsite import caller, is_workflow_code, origin, own_code
+from perdure.kernel.forbidden import LOOP_METHODS
+from perdure.testing import Harness, evict, signal
+
+Call = Callable[[], object]
+POOL = concurrent.futures.ThreadPoolExecutor(1)
+
+
+@dataclass
+class Parcel:
+    label: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
+# What is called -> how the error names it, and what it recommends.
+AUDITED: dict[str, tuple[Call, str, str]] = {
+    "open": (lambda: open("x").close(), "open()", "an activity"),
+    "os.open": (lambda: os.open("x", 0), "os.open()", "an activity"),
+    "codecs": (lambda: codecs.open("x", "w"), "codecs.open()", "perdure.log"),
+    "read_text": (lambda: Path("x").read_text(), "pathlib.Path.read_text()", "perdure.side_effect"),
+    "write_text": (lambda: pathlib.Path("x").write_text(""), "pathlib.Path.write_text()", "an activity"),
+    "listdir": (lambda: os.listdir("."), "os.listdir()", "an activity"),
+    "walk": (lambda: list(os.walk(".")), "os.walk()", "an activity"),
+    "makedirs": (lambda: os.makedirs("x/y"), "os.makedirs()", "an activity"),
+    "glob": (lambda: glob.glob("*"), "glob.glob()", "an activity"),
+    "rmtree": (lambda: shutil.rmtree("x"), "shutil.rmtree()", "an activity"),
+    "temporary": (lambda: tempfile.TemporaryFile().close(), "tempfile.TemporaryFile()", "an activity"),
+    "socket": (lambda: socket.socket(), "socket.socket()", "an activity"),
+    "connection": (lambda: socket.create_connection(("::1", 9)), "socket.create_connection()", "an activity"),
+    "urlopen": (lambda: urllib.request.urlopen("http://[::1]:9"), "urllib.request.urlopen()", "an activity"),
+    "popen": (lambda: subprocess.run(["true"], check=False, capture_output=True), "subprocess.run()", "an activity"),
+    "kill": (lambda: os.kill(os.getpid(), 0), "os.kill()", "an activity"),
+    "fork": (lambda: os.fork(), "os.fork()", "an activity"),
+    "sqlite": (lambda: sqlite3.connect(":memory:"), "sqlite3.connect()", "transactional"),
+    "input": (lambda: input(), "input()", "perdure.receive"),
+}
+PROFILED: dict[str, tuple[Call, str, str]] = {
+    "time": (lambda: time.time(), "time.time()", "perdure.now()"),
+    "imported by name": (lambda: clock(), "time.time()", "perdure.now()"),
+    "time_ns": (lambda: time.time_ns(), "time.time_ns()", "perdure.now()"),
+    "monotonic": (lambda: time.monotonic(), "time.monotonic()", "perdure.now()"),
+    "perf_counter": (lambda: time.perf_counter(), "time.perf_counter()", "perdure.now()"),
+    "process_time": (lambda: time.process_time(), "time.process_time()", "perdure.now()"),
+    "localtime": (lambda: time.localtime(), "time.localtime()", "perdure.now()"),
+    "gmtime": (lambda: time.gmtime(), "time.gmtime()", "perdure.now()"),
+    "strftime": (lambda: time.strftime("%Y"), "time.strftime()", "perdure.now()"),
+    "now": (lambda: datetime.now(UTC), "datetime.now()", "perdure.now()"),
+    "today": (lambda: date.today(), "date.today()", "perdure.now()"),
+    "sleep": (lambda: time.sleep(0), "time.sleep()", "perdure.sleep"),
+    "random": (lambda: random.random(), "random.random()", "perdure.random()"),
+    "randint": (lambda: random.randint(1, 6), "random.randint()", "perdure.random()"),
+    "shuffle": (lambda: random.shuffle([1, 2]), "random.shuffle()", "perdure.random()"),
+    "seed": (lambda: random.seed(1), "random.seed()", "perdure.random()"),
+    "unseeded": (lambda: random.Random(), "random.Random()", "perdure.random()"),
+    "SystemRandom": (lambda: random.SystemRandom(), "random.Random()", "perdure.random()"),
+    "token": (lambda: secrets.token_hex(), "secrets.token_hex()", "perdure.random()"),
+    "urandom": (lambda: os.urandom(1), "os.urandom()", "perdure.random()"),
+    "uuid1": (lambda: uuid.uuid1(), "uuid.uuid1()", "perdure.uuid4()"),
+    "uuid4": (lambda: uuid.uuid4(), "uuid.uuid4()", "perdure.uuid4()"),
+    "default_factory": (lambda: Parcel(), "uuid.uuid4()", "perdure.uuid4()"),
+    "thread": (lambda: threading.Thread(target=int).start(), "threading.Thread.start()", "an activity"),
+    "submit": (lambda: POOL.submit(int), "ThreadPoolExecutor.submit()", "an activity"),
+    "new loop": (lambda: asyncio.new_event_loop(), "asyncio.new_event_loop()", "asyncio.create_task"),
+    "exists": (lambda: os.path.exists("x"), "os.path.exists()", "an activity"),
+    "path exists": (lambda: Path("x").is_file(), ".is_file()", "an activity"),
+}
+
+
+@workflow
+async def calls(table: str, name: str) -> None:
+    {"audited": AUDITED, "profiled": PROFILED}[table][name][0]()
+
+
+@pytest.fixture
+def audit_only() -> Iterator[None]:
+    """With another profiler at work, the second net stays off."""
+    sys.setprofile(_profiler)
+    yield
+    sys.setprofile(None)
+
+
+def _profiler(_frame: Any, _event: str, _arg: Any) -> None:
+    return None
+
+
+def refused(run: Harness[Any]) -> str:
+    with pytest.raises(GuardViolation) as caught:
+        run.start()
+    return str(caught.value)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("audit_only")
+@pytest.mark.parametrize("name", AUDITED)
+def test_the_audit_hook_refuses_files_sockets_and_processes(name: str) -> None:
+    """K16: net 1, always on, without a profiler."""
+    call, function, instead = AUDITED[name]
+    text = refused(Harness(calls, "audited", name))
+    assert text.startswith(f"{function} at {__file__}:{call.__code__.co_firstlineno}, in unit /, cannot be repeated: ")
+    assert instead in text.partition(". Use ")[2]
+
+
+@pytest.mark.parametrize("name", PROFILED)
+def test_the_profile_hook_also_refuses_clocks_randomness_ids_and_threads(name: str) -> None:
+    """K16: net 2, in the harness, however the name was imported."""
+    call, function, instead = PROFILED[name]
+    before, line, _ = refused(Harness(calls, "profiled", name)).partition(
+        f" at {__file__}:{call.__code__.co_firstlineno}, in unit /, cannot be repeated: "
+    )
+    assert line
+    assert before.endswith(function)
+    assert instead in _.partition(". Use ")[2]
+
+
+@pytest.mark.usefixtures("audit_only")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before 3.12 the start of a thread raises no audit event")
+def test_the_audit_hook_refuses_threads() -> None:
+    """K16: net 1, where Python tells of it."""
+    assert "threading.Thread.start() at " in refused(Harness(calls, "profiled", "thread"))
+
+
+@workflow
+async def branches() -> None:
+    async def second() -> None:
+        clock()
+
+    async def first() -> None: ...
+
+    await parallel(first(), second())
+
+
+def test_the_error_names_the_unit() -> None:
+    """K16: in which strand of the workflow it happened."""
+    assert ", in unit /p1, cannot be repeated" in refused(Harness(branches))
+
+
+def test_a_swallowed_violation_fails_the_turn_all_the_same() -> None:
+    """K14: raised at the call, and the turn fails; nothing is committed."""
+    raised: list[BaseException] = []
+
+    @workflow
+    async def swallows() -> str:
+        try:
+            clock()
+        except GuardViolation as error:
+            raised.append(error)
+        return "went on"
+
+    run = Harness(swallows)
+    with pytest.raises(GuardViolation) as caught:
+        run.start()
+    assert raised == [caught.value]
+    assert (run.turns, run.done) == ([], False)
+
+
+def test_code_made_from_text_is_workflow_code() -> None:
+    """K16: what `exec` runs is refused at the text's own line."""
+
+    @workflow
+    async def executes() -> None:
+        exec("\n\nopen('x')", {})
+
+    assert "open() at <string>:3, in unit /" in refused(Harness(executes))
+
+
+def test_a_file_touched_while_a_run_is_evicted_is_refused(tmp_path: Path) -> None:
+    """K18: an eviction leaves no trace outside."""
+    mark = tmp_path / "mark"
+
+    @workflow
+    async def cleans_up() -> None:
+        try:
+            await receive("never", str)
+        finally:
+            mark.write_text("evicted")
+
+    run = Harness(cleans_up)
+    run.start()
+    run.activate(evict())
+    assert not mark.exists()
+
+
+# --- the methods of the loop ----------------------------------------------------------------------
+
+
+LOOP_CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "to_thread": (lambda: asyncio.to_thread(int), "run_in_executor"),
+    "open_connection": (lambda: asyncio.open_connection("::1", 9), "create_connection"),
+    "subprocess": (lambda: asyncio.create_subprocess_exec("true"), "subprocess_exec"),
+    "executor": (lambda: asyncio.get_running_loop().run_in_executor(None, int), "run_in_executor"),
+    "threadsafe": (lambda: asyncio.get_running_loop().call_soon_threadsafe(int), "call_soon_threadsafe"),
+}
+
+
+@pytest.mark.usefixtures("audit_only")
+@pytest.mark.parametrize("name", LOOP_CALLS)
+def test_what_asyncio_would_do_outside_is_refused_and_named(name: str) -> None:
+    """K15: sockets, subprocesses and threads raise at once and name the alternative."""
+
+    @workflow
+    async def reaches_out() -> None:
+        await LOOP_CALLS[name][0]()
+
+    text = refused(Harness(reaches_out))
+    method = LOOP_CALLS[name][1]
+    assert text.startswith(f"asyncio's loop.{method}() at {__file__}:")
+    assert text.endswith(f"Use {LOOP_METHODS[method]}")
+    assert ", in unit /, " in text
+
+
+def test_every_refused_method_is_one_of_asyncios_loop() -> None:
+    """K15: the table holds no name that asyncio does not know."""
+    assert [name for name in LOOP_METHODS if not hasattr(asyncio.AbstractEventLoop, name)] == []
+
+
+# --- what passes ----------------------------------------------------------------------------------
+
+
+class Broken:
+    def __del__(self) -> None:
+        os.listdir(".")
+        raise ValueError("in a finalizer")
+
+
+def drop_broken() -> None:
+    """The interpreter itself reads this file, to show the line that failed."""
+    hook, stderr = sys.unraisablehook, sys.stderr
+    sys.unraisablehook, sys.stderr = sys.__unraisablehook__, io.StringIO()
+    try:
+        Broken()
+    finally:
+        sys.unraisablehook, sys.stderr = hook, stderr
+
+
+def traceback_of_an_error() -> str:
+    try:
+        raise ValueError("shown")
+    except ValueError:
+        return traceback.format_exc()
+
+
+def warn() -> None:
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        warnings.warn("a word", stacklevel=1)
+
+
+PASSING: dict[str, Call] = {
+    "the turn's own time": lambda: perdure.now(),
+    "the unit's own numbers": lambda: [perdure.random().random(), perdure.random().choice([1, 2])],
+    "the unit's own ids": lambda: perdure.uuid4(),
+    "a recorded side effect": lambda: side_effect("clock", lambda: [clock(), len(os.listdir("."))]),
+    "a seeded generator": lambda: random.Random(7).sample(range(9), 3),
+    "an id made from a name": lambda: uuid.uuid5(uuid.NAMESPACE_DNS, "name"),
+    "a time that was given": lambda: [time.gmtime(0), time.strftime("%Y", (2020, 1, 1, 0, 0, 0, 0, 1, 0))],
+    "arithmetic with times": lambda: datetime.fromtimestamp(0, UTC) + timedelta(1),
+    "zone data": lambda: zoneinfo.ZoneInfo.no_cache("Europe/Madrid").utcoffset(datetime(2024, 7, 1)),
+    "a traceback": traceback_of_an_error,
+    "a finalizer": drop_broken,
+    "a warning": warn,
+    "the run's log": lambda: log.info("a line"),
+}
+
+
+@workflow
+async def passes(name: str) -> None:
+    PASSING[name]()
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_replay_can_repeat_passes(name: str) -> None:
+    """K16: only calls that workflow code itself makes, and only those that replay cannot repeat."""
+    run = Harness(passes, name)
+    run.start()
+    assert run.done
+
+
+def test_logging_passes_with_a_handler_that_opens_its_file_late(tmp_path: Path) -> None:
+    """K16: the logging module reads the clock and opens the file, not the workflow."""
+    logger = logging.getLogger("perdure-guards-sample")
+    handler = logging.FileHandler(tmp_path / "log", delay=True)
+    logger.addHandler(handler)
+
+    @workflow
+    async def logs() -> None:
+        logger.warning("a line")
+
+    Harness(logs).start()
+    handler.close()
+    logger.removeHandler(handler)
+    assert (tmp_path / "log").read_text() == "a line\n"
+
+
+def test_an_import_passes_whatever_the_module_does_at_its_top_but_its_functions_are_guarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K16: importing is no step of the workflow; calling what was imported is."""
+    (tmp_path / "late_sample.py").write_text(
+        "import time\nfrom pathlib import Path\ndef read():\n    Path(__file__).stat()\n    return time.time()\n"
+        "Path(__file__).with_suffix('.txt').write_text('at the top')\nAT_THE_TOP = read()\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    @workflow
+    async def imports(call: bool) -> None:
+        late_sample = importlib.import_module("late_sample")
+        if call:
+            late_sample.read()
+
+    Harness(imports, False).start()
+    assert (tmp_path / "late_sample.txt").exists()
+    assert f".stat() at {tmp_path / 'late_sample.py'}:4" in refused(Harness(imports, True))
+
+
+def test_other_threads_do_not_notice(tmp_path: Path) -> None:
+    """K16: the hooks look at the thread that has the step, and at no other."""
+    began, over = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+    opened: list[int] = []
+
+    def other() -> None:
+        try:
+            while not over.is_set():
+                (tmp_path / "file").write_text(str(clock()))
+                opened.append(1)
+                began.set()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    began.wait()
+
+    @workflow
+    async def counts() -> None:
+        until = len(opened) + 20
+        while len(opened) < until:
+            pass
+
+    run = Harness(counts)
+    run.start()
+    over.set()
+    thread.join()
+    assert (run.done, errors) == (True, [])
+
+
+def test_the_host_may_do_everything_between_turns(tmp_path: Path) -> None:
+    """K16: nothing is watched outside a step, in the same thread."""
+
+    @workflow
+    async def waits() -> str:
+        return await receive("go", str)
+
+    run = Harness(waits)
+    run.start()
+    (tmp_path / "file").write_text(str(clock()))
+    assert sys.getprofile() is None
+    run.activate(signal("go", "on"))
+    assert run.result == "on"
+
+
+# --- the hooks themselves -------------------------------------------------------------------------
+
+
+def test_the_audit_hook_is_installed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K16: one audit hook per process; it cannot be taken out again."""
+    guards.install_audit_hook()
+    added: list[object] = []
+    monkeypatch.setattr(sys, "addaudithook", added.append)
+    guards.install_audit_hook()
+    assert added == []
+
+
+def test_no_profiler_is_left_behind_after_a_violation() -> None:
+    """K16: the thread is as it was, also where the turn failed."""
+    refused(Harness(calls, "profiled", "time"))
+    assert sys.getprofile() is None
+
+
+@pytest.mark.usefixtures("audit_only")
+def test_another_profiler_is_not_disturbed() -> None:
+    """K16: where somebody profiles already, the second net stays off."""
+    run = Harness(calls, "profiled", "time")
+    run.start()
+    assert run.done
+    assert sys.getprofile() is _profiler
+
+
+def test_a_profiler_that_was_set_within_the_turn_stays() -> None:
+    """K16: leaving takes down nothing but its own hook."""
+
+    @workflow
+    async def profiles() -> None:
+        sys.setprofile(_profiler)
+
+    Harness(profiles).start()
+    found = sys.getprofile()
+    sys.setprofile(None)
+    assert found is _profiler
+
+
+# --- whose code it is -----------------------------------------------------------------------------
+
+
+def test_files_belong_to_the_workflow_unless_they_are_installed_standard_or_ours() -> None:
+    """K16: by the path of the code alone; a name in angle brackets is somebody's own text, unless it is frozen."""
+    mine = [__file__, "shop.py", "/srv/shop/flows.py", "<string>", "<stdin>", "<ipython-input-1-ab>", "<doctest a[0]>"]
+    assert [origin(file) for file in mine] == [""] * len(mine)
+    assert all(is_workflow_code(file) for file in mine)
+    assert origin(os.__file__) == origin("<frozen os>") == "os"
+    assert origin("<frozen importlib._bootstrap>") == "importlib"
+    assert origin(asyncio.__file__) == "asyncio"
+    assert origin("/venv/lib/python3.11/site-packages/requests/api.py") == "requests"
+    assert origin(r"C:\venv\Lib\site-packages\six.py") == "six"
+    assert origin(unwrap(parallel).__code__.co_filename) == origin(callsite.__file__) == "perdure"
+    assert not is_workflow_code(pytest.__file__)
+
+
+def test_an_installed_workflow_needs_its_own_package_named() -> None:
+    """K16: its whole top-level package is workflow code then, and nothing beside it."""
+    prefix = "/venv/lib/python3.11/site-packages/"
+    assert own_code(__file__) == own_code("<stdin>") == frozenset()
+    assert own_code(f"{prefix}shop/flows/checkout.py") == {f"{prefix}shop/"}
+    assert own_code(f"{prefix}shop.py") == {f"{prefix}shop.py"}
+    assert own_code(callsite.__file__) == {callsite.__file__}
+    assert is_workflow_code(f"{prefix}shop/prices.py", own_code(f"{prefix}shop/flows.py"))
+    assert not is_workflow_code(f"{prefix}shopping/prices.py", own_code(f"{prefix}shop/flows.py"))
+
+
+def test_an_installed_workflow_is_guarded_and_the_libraries_beside_it_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K16: installed or not, a workflow's own calls count, and a library's do not."""
+    packages = tmp_path / "site-packages"
+    (packages / "shop_sample").mkdir(parents=True)
+    (packages / "clock_sample.py").write_text("import time\ndef read():\n    return time.time()\n")
+    (packages / "shop_sample" / "__init__.py").write_text(
+        "import time\nimport clock_sample\nfrom perdure import sleep, workflow\n"
+        "@workflow\nasync def checkout(direct: bool) -> None:\n    clock_sample.read()\n    if direct:\n"
+        "        time.time()\n    await sleep(1)\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
+    shop_sample = importlib.import_module("shop_sample")
+    place = packages / "shop_sample" / "__init__.py"
+    turn = Harness(shop_sample.checkout, False).start()
+    assert [command.source for command in turn.commands] == [f"{place}:9"]
+    assert f"time.time() at {place}:8" in refused(Harness(shop_sample.checkout, True))
+
+
+@dataclass
+class Made:
+    where: Any = field(default_factory=caller)
+
+
+def test_the_caller_is_the_innermost_line_of_a_source_that_the_workflow_has() -> None:
+    """K16: what `dataclass` has generated is no line of anybody; the line that made the object is."""
+    here = Made().where, caller(), sys._getframe().f_lineno  # pyright: ignore[reportPrivateUsage]
+    assert here == ((__file__, here[2]), (__file__, here[2]), here[2])
+
+
+def test_there_is_no_caller_outside_workflow_code() -> None:
+    """K16: what called the turn is the host's, and no line of the workflow's."""
+    found: list[Any] = []
+
+    def activate() -> None:
+        found.append(caller())
+
+    code = activate.__code__.replace(co_filename=callsite.__file__)
+    activate.__code__ = code
+    activate()
+    assert found == [None]
