@@ -212,6 +212,11 @@ class Strict(pydantic.BaseModel):
     at: datetime
     key: UUID
 
+    @pydantic.computed_field
+    @property
+    def year(self) -> int:
+        return self.at.year
+
 
 class Loose(pydantic.BaseModel):
     """Takes anything, so that everything can be hidden in it."""
@@ -219,6 +224,15 @@ class Loose(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
     value: Any = None
+
+
+class Shelf(msgspec.Struct, tag=True, rename="camel", frozen=True):
+    """Holds what msgspec alone would write otherwise, or not at all."""
+
+    the_account: Account
+    odd: Odd
+    model: Address
+    many: list[Account] = []
 
 
 class Names(pydantic.RootModel[list[str]]):

@@ -279,6 +279,8 @@ def test_what_is_refused_is_refused_as_an_argument_too(name: str) -> None:
         encode_arguments(("a", make()), ("id", "cents"))
     with pytest.raises(InvalidValue, match=rf"^argument 3[^ ]*: {re.escape(problem)}"):
         encode_arguments((1, None, make()), ("id",))
+    with pytest.raises(InvalidValue, match=rf"^argument 1[^ ]*: {re.escape(problem)}"):
+        encode_arguments([make(), {1: 2}])
 
 
 SET = f"set is not supported{LIST}"

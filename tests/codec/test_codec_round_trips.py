@@ -121,6 +121,16 @@ CLASSES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
         s.Tagged | s.Other,
         st.builds(s.Tagged, first_name=text) | st.builds(s.Other, values=st.lists(st.integers())),
     ),
+    "Struct of other classes": (
+        s.Shelf,
+        st.builds(
+            s.Shelf,
+            st.builds(s.Account, owner=text, balance=st.integers()),
+            st.sampled_from(s.Odd),
+            st.builds(s.Address, street=text),
+            st.lists(st.builds(s.Account, owner=text, balance=st.integers()), max_size=2),
+        ),
+    ),
     "TypedDict": (
         s.Movie,
         st.fixed_dictionaries({"title": text, "cast": st.lists(text)}, optional={"year": st.integers()}),
@@ -353,3 +363,4 @@ def test_a_class_made_on_the_fly_is_written_however_many_there_are() -> None:
     for number in range(5_000):
         kind: Any = enum.Enum(f"Kind{number}", {"A": f"a{number}"})
         assert bytes(encode([kind.A])) == f'["a{number}"]'.encode()
+        assert bytes(encode([1.5, (1, Decimal(2))])) == b'[1.5,[1,"2"]]'

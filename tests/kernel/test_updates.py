@@ -103,10 +103,10 @@ def test_m2_a_validator_rejects_and_nothing_else_is_recorded(run: Start) -> None
     h = run(Cart)
     h.start()
     turn = h.activate(update("add", "", id="u-1"))
-    assert told(turn) == ["reject_update add [\"ValueError: empty item\"]"]
+    assert told(turn) == ['reject_update add ["ValueError: empty item"]']
     assert answers(turn) == [("u-1", "update_rejected", "ValueError")]
     turn = h.activate(update("add", "x"), update("add", "x", id="u-3"))
-    assert told(turn)[3:] == ["reject_update add [\"Rejected: twice\"]"]
+    assert told(turn)[3:] == ['reject_update add ["Rejected: twice"]']
 
 
 def test_m2_a_rejected_update_takes_no_handler_number(run: Start) -> None:

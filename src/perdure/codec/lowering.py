@@ -151,8 +151,7 @@ def _with_lowered_keys(walk: Walk, value: Any, kinds: set[type]) -> Any:
 
 
 def _is_key(key: object) -> bool:
-    kind = type(key)
-    return kind is not bool and kind is not type(None) and issubclass(kind, (*_KEYS, enum.Enum))
+    return issubclass(type(key), (*_KEYS, enum.Enum))
 
 
 # --- classes with fields -------------------------------------------------------------------------

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
-import msgspec
-
 from perdure import codec
 from perdure.define.acting import run_and_unit
 from perdure.define.handlers import Signal
@@ -17,6 +15,7 @@ from perdure.kernel.calls import Request, ask
 from perdure.kernel.executor import Executor
 from perdure.kernel.operations import Operation
 from perdure.kernel.units import Unit
+from perdure.model.commands import NOTHING
 from perdure.model.ids import check_id
 
 P = ParamSpec("P")
@@ -109,7 +108,7 @@ def send_signal(run_id: str, method: Any, args: tuple[Any, ...], kwargs: Mapping
         if kwargs:
             raise InvalidValue("a signal that is named by text takes positional arguments only")
         name = check_id(method, "the name of a signal")
-        encoded, keywords = codec.encode_arguments(args), msgspec.Raw(b"")
+        encoded, keywords = codec.encode_arguments(args), NOTHING
     else:
         raise InvalidValue(f"a signal is named by text or by its method, not by {type(method).__name__}")
     request = Request("signal_external", name, encoded, keywords, {"id": run_id}, type(None))

@@ -19,7 +19,7 @@ import msgspec
 
 from perdure import codec
 from perdure.errors import InternalError, NondeterminismError, RunClosed, SchedulerViolation
-from perdure.kernel import endings
+from perdure.kernel import endings, primitives
 from perdure.kernel.callsite import caller
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Open
@@ -37,6 +37,8 @@ from perdure.model import jobs
 from perdure.model.commands import Command
 from perdure.model.ids import operation_id
 from perdure.model.turns import Answered, TurnRecord
+
+primitives.install()
 
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 

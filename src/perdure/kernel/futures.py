@@ -30,12 +30,12 @@ HASH_MASK = (1 << 61) - 1
 HASH_FACTOR = 0x9E3779B97F4A7C15
 
 # asyncio waits for its own clean-up in these; to interrupt them again would spin for ever.
-NEVER_INTERRUPTED_AGAIN = frozenset(
+CLEANING_UP = {
     code
     for owner, name in ((asyncio.TaskGroup, "__aexit__"), (asyncio.TaskGroup, "_aexit"))
     if (code := getattr(getattr(owner, name, None), "__code__", None)) is not None
-)
-CONDITION_WAIT = asyncio.Condition.wait.__code__
+}
+WAITING_FOR_CONDITION = {asyncio.Condition.wait.__code__}
 LOCK_ACQUIRE = asyncio.Lock.acquire.__code__
 
 
@@ -47,7 +47,7 @@ class TaskLoop(Protocol):
     """What futures and tasks ask of kernel.loop."""
 
     turn: int
-    futures_made: int
+    futures_hashed: int
     salt: int
     scopes_cancelled: int
     settlements: int
@@ -61,16 +61,22 @@ class TaskLoop(Protocol):
 
 
 class LoopFuture(asyncio.Future[Any]):
-    """A future whose hash depends on the run and on the order of creation only, so that sets of them iterate alike."""
+    """A future whose hash depends on the run only, so that sets of them iterate alike on every replay.
+
+    It is numbered when it is first hashed: how many futures asyncio makes for itself differs from Python to Python.
+    """
 
     __slots__ = ("_number",)
 
     def __init__(self, loop: Any) -> None:
         super().__init__(loop=loop)
-        loop.futures_made = self._number = loop.futures_made + 1
+        self._number = 0
 
     def __hash__(self) -> int:
-        return (self._number * HASH_FACTOR ^ self.get_loop().salt) & HASH_MASK  # type: ignore[attr-defined]
+        loop: Any = self.get_loop()
+        if not self._number:
+            loop.futures_hashed = self._number = loop.futures_hashed + 1
+        return (self._number * HASH_FACTOR ^ loop.salt) & HASH_MASK
 
 
 class PlainFuture(LoopFuture):
@@ -231,6 +237,9 @@ class UnitTask(LoopFuture):
         self.ending: Ending | None = None
         unit.tasks.append(self)
 
+    def __hash__(self) -> int:
+        return (hash(self.unit.key) * HASH_FACTOR ^ self.loop.salt) & HASH_MASK
+
     # --- the part of asyncio.Task that asyncio and its users call -----------------------------
 
     def get_coro(self) -> Coroutine[Any, Any, Any]:
@@ -377,7 +386,7 @@ class UnitTask(LoopFuture):
         outer = None
         while awaited is not None:
             code = getattr(awaited, "cr_code", None)
-            if code in NEVER_INTERRUPTED_AGAIN or (code is LOCK_ACQUIRE and outer is CONDITION_WAIT):
+            if code in CLEANING_UP or (code is LOCK_ACQUIRE and outer in WAITING_FOR_CONDITION):
                 return True
             outer = code
             awaited = getattr(awaited, "cr_await", None)

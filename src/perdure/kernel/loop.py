@@ -10,12 +10,11 @@ inside an await never changes the order (K4). The unit of a callback is its task
 from __future__ import annotations
 
 import asyncio
-import builtins
 import hashlib
 import sys
 from asyncio import events
 from asyncio import tasks as asyncio_tasks
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import Any, NoReturn, Protocol
 
@@ -26,8 +25,7 @@ from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit
 
 CLOSING_ATTEMPTS_MAX = 1_000
-UNWRAPS_WAIT_FOR = sys.version_info < (3, 12)  # there, `wait_for` makes a task for what it waits for
-WAIT_FOR = asyncio.wait_for.__code__
+WAIT_FOR = asyncio.wait_for.__code__  # makes a task where its time is up at once; before Python 3.12, always
 SET_RESULT: object = vars(asyncio.futures)["_set_result_unless_cancelled"]  # what `asyncio.sleep` calls later
 GENERATORS_KEPT = 64
 WAKE = UnitTask.wake
@@ -41,6 +39,7 @@ class Host(Protocol):
 
     def start_delay(self, handle: DelayHandle, seconds: float) -> None: ...
     def cancel_delay(self, handle: DelayHandle) -> None: ...
+    def scope(self) -> Scope: ...
     def seconds(self) -> float: ...
 
 
@@ -53,7 +52,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         "_outside",
         "_yielded",
         "closing",
-        "futures_made",
+        "futures_hashed",
+        "gathers_hashed",
         "host",
         "own_code",
         "ready",
@@ -72,7 +72,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.host = host
         self.salt = int.from_bytes(hashlib.blake2b(run_id.encode(), digest_size=7).digest(), "big")
         self.turn = 0
-        self.futures_made = 0
+        self.futures_hashed = 0
+        self.gathers_hashed = 0
         self.scopes_cancelled = 0
         self.settlements = 0  # answers that came, tasks that ended: which of two was first (K13)
         self.ready: list[Unit] = []
@@ -119,7 +120,14 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                     waiter = entry.waiter
                     entry.context.run(entry.advance, waiter is not None and not waiter.cancelled())
                 else:
-                    self._call_back(entry)
+                    try:
+                        entry.run()
+                    except PerdureError:
+                        raise
+                    except RunEnds:
+                        pass  # the run is decided, and a callback has nothing to unwind
+                    except Exception as error:  # asyncio's rule: it is reported, and everything else goes on
+                        self.call_exception_handler({"message": f"a callback of {unit} failed", "exception": error})
         finally:
             del queue[:done]
             self.stepping = None
@@ -174,12 +182,10 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         if unit is None or self.closing:
             coro.close()
             raise self._violation("a task was made outside a step of the workflow")
-        made_by = self.task
-        if not (UNWRAPS_WAIT_FOR and _called_by_wait_for()):
-            unit = unit.child(TASK, unit.tasks_made)
-            self.stepping.tasks_made += 1  # pyright: ignore[reportOptionalMemberAccess]
-        scope = made_by.scope if made_by is not None else Scope(None)
-        task = UnitTask(self, coro, unit, scope, context)
+        if not _called_by_wait_for():
+            unit.tasks_made += 1
+            unit = unit.child(TASK, unit.tasks_made - 1)
+        task = UnitTask(self, coro, unit, self.host.scope(), context)
         REGISTER_TASK(task)
         if name is not None:
             task.set_name(name)
@@ -212,13 +218,13 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         """Queue a callback for the unit that it belongs to."""
         owner = getattr(callback, "__self__", None)
-        if type(owner) is UnitTask and callback.__func__ is WAKE:  # type: ignore[attr-defined]
+        if type(owner) is UnitTask and getattr(callback, "__func__", None) is WAKE:
             self._queue(owner.unit, owner)
             return None
         if context is None:
             context = copy_context()
         entry = Callback(callback, args, context)
-        unit = context.get(UNIT)
+        unit = self._unit_of(context)
         if unit is not None and not self.closing:
             self._queue(unit, entry)
         return entry
@@ -244,7 +250,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def release(self, handle: DelayHandle) -> None:
         """The durable timer of a callback has fired."""
         handle.fired = True
-        unit = handle.context.get(UNIT)
+        unit = self._unit_of(handle.context)
         if unit is not None:
             self._queue(unit, handle)
 
@@ -282,6 +288,14 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """Part of asyncio's protocol; nothing to do here."""
 
     # --- leaves -----------------------------------------------------------------------------------
+
+    def _unit_of(self, context: Context) -> Unit | None:
+        """The unit that a callback belongs to; where its context was made empty: the one that runs, else the root."""
+        unit = context.get(UNIT)
+        if unit is None:
+            unit = self.stepping or next(iter(self.units), None)
+            context.run(UNIT.set, unit)
+        return unit
 
     def _queue(self, unit: Unit, entry: Any) -> None:
         unit.queue.append(entry)
@@ -405,14 +419,3 @@ def _take_current_task(loop: Any) -> Any:
 def _give_current_task(loop: Any, task: Any) -> None:
     if task is not None:
         vars(asyncio_tasks)["_swap_current_task"](loop, task)
-
-
-def _set_in_order(items: Iterable[Any] = ()) -> Any:
-    """What asyncio's own `set(…)` of awaitables is while a workflow runs: the order given, not that of addresses."""
-    if type(events._get_running_loop()) is WorkflowLoop and items != ():
-        return dict.fromkeys(items)
-    return builtins.set(items)
-
-
-# `as_completed` puts plain coroutines into a set before any task exists. Everywhere else this is the ordinary set.
-asyncio_tasks.set = _set_in_order  # type: ignore[attr-defined]

@@ -168,9 +168,11 @@ class Phase:
                 if inspect.isawaitable(outcome):
                     outcome = await outcome
                 self._take_outcome(outcome, unit, update)
+            except (Exception, CancelledError) as error:  # the verdict, before the next one is admitted
+                self._note_error(error, update)
             finally:
                 self._admit_next()
-        except (Exception, CancelledError) as error:
+        except CancelledError as error:
             self._note_error(error, update)
         finally:
             self._ended_one()

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from asyncio import events, futures, locks, taskgroups, tasks, timeouts
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from asyncio import tasks, timeouts
+from collections.abc import Callable, Coroutine, Iterable
 from types import FunctionType
 from typing import Any
 
 from perdure.errors import InvalidValue
 from perdure.kernel.futures import CLEANING_UP, HASH_FACTOR, HASH_MASK, WAITING_FOR_CONDITION, CancelledError
-from perdure.kernel.loop import WorkflowLoop
+from perdure.kernel.loop import WorkflowLoop, running_loop
 
 
 class Completed:
@@ -166,34 +166,67 @@ def install() -> None:
     """Make asyncio's functions choose by the loop that runs. Once per process; more does nothing."""
     if ORIGINAL:
         return
-    _replace(tasks, "as_completed", _AS_COMPLETED, Completed)
+    _replace(asyncio.as_completed, _as_completed)
     if sys.version_info < (3, 12):
-        _replace(tasks, "wait_for", _WAIT_FOR, wait_for)
+        _replace(asyncio.wait_for, _wait_for)
     if sys.version_info < (3, 13):
-        _replace(taskgroups.TaskGroup, "__aexit__", _LEAVE, leave_group)
-        _replace(locks.Condition, "wait", _WAIT, wait_for_notification)
+        _replace(asyncio.TaskGroup.__aexit__, _leave_group)
+        _replace(asyncio.Condition.wait, _wait_for_notification)
     CLEANING_UP.add(leave_group.__code__)
     WAITING_FOR_CONDITION.add(wait_for_notification.__code__)
-    gathering: Any = vars(tasks)["_GatheringFuture"]
-    gathering.__hash__ = _hash_of_gathering
+    vars(tasks)["_GatheringFuture"].__hash__ = _hash_of_gathering
 
 
 # --- leaves -----------------------------------------------------------------------------------------
 
+# What asyncio's functions were, by name.
 ORIGINAL: dict[str, Callable[..., Any]] = {}
 
+# The code of the functions below takes the place of asyncio's. There it finds its globals in asyncio's module, where
+# `_replace` puts what chooses between ours and the original.
+perdure_as_completed: Callable[..., Any] = Completed
+perdure_wait_for: Callable[..., Any] = wait_for
+perdure_leave_group: Callable[..., Any] = leave_group
+perdure_wait: Callable[..., Any] = wait_for_notification
 
-def _replace(owner: Any, name: str, entry: Callable[..., Any], ours: Callable[..., Any]) -> None:
-    function: Any = vars(owner)[name]
-    original: Any = FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
+
+def _as_completed(fs: Any, *, timeout: float | None = None) -> Any:
+    return perdure_as_completed(fs, timeout=timeout)
+
+
+async def _wait_for(fut: Any, timeout: float | None) -> Any:
+    return await perdure_wait_for(fut, timeout)
+
+
+async def _leave_group(self: Any, et: Any, exc: Any, tb: Any) -> Any:
+    return await perdure_leave_group(self, et, exc, tb)
+
+
+async def _wait_for_notification(self: Any) -> Any:
+    return await perdure_wait(self)
+
+
+def _replace(function: Any, entry: Any) -> None:
+    (name,) = (name for name in entry.__code__.co_names if name.startswith("perdure_"))
+    ours = entry.__globals__[name]
+    original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     original.__kwdefaults__ = function.__kwdefaults__
-    ORIGINAL[name] = original
+    ORIGINAL[function.__name__] = original
 
-    def chosen(*args: Any) -> Any:
-        if type(events._get_running_loop()) is WorkflowLoop:
-            return ours(*args)
-        return original(*args[:-1], timeout=args[-1]) if name == "as_completed" else original(*args)
+    def chosen(*args: Any, **options: Any) -> Any:
+        return original(*args, **options) if running_loop() is None else ours(*args, **options)
 
-    # The code finds its globals in asyncio's module, so that is where it is told what to call.
-    function.__globals__[entry.__code__.co_names[0]] = chosen
+    function.__globals__[name] = chosen
     function.__code__ = entry.__code__
+
+
+def _hash_of_gathering(future: Any) -> int:
+    """What `gather` gives is a future of asyncio's own; on a workflow's loop it is numbered when it is first hashed."""
+    loop = future.get_loop()
+    if type(loop) is not WorkflowLoop:
+        return object.__hash__(future)
+    number: int = getattr(future, "perdure_number", 0)
+    if not number:
+        loop.gathers_hashed += 1
+        future.perdure_number = number = -loop.gathers_hashed
+    return (number * HASH_FACTOR ^ loop.salt) & HASH_MASK

@@ -233,7 +233,8 @@ class Harness(Generic[R]):
     # --- one turn ---------------------------------------------------------------------------------
 
     def _activate(self, given: Sequence[jobs.AnyJob]) -> Turn:
-        told = [self._prepared(job) for job in given]
+        settled: dict[str, object] = {}
+        told = [self._prepared(job, settled) for job in given]
         told = [job for job in told if job is not None]
         executor = self._live()
         for job in told:
@@ -293,7 +294,7 @@ class Harness(Generic[R]):
         executor.rounds.policy = replay.go_on() if replay.step else None
         return executor
 
-    def _prepared(self, job: Any) -> Any:
+    def _prepared(self, job: Any, settled: dict[str, object]) -> Any:
         if not isinstance(job, jobs.Job):
             raise InvalidValue(f"{job!r} is no job: make one with resolve(), fire(), signal() … of perdure.testing")
         if isinstance(job, jobs.UpdateRequested | jobs.Queried) and job.id == UNNAMED_ID:
@@ -301,17 +302,21 @@ class Harness(Generic[R]):
             word = "query" if isinstance(job, jobs.Queried) else "update"
             return msgspec.structs.replace(job, id=f"{word}-{self._unnamed}")
         if isinstance(job, jobs.PromiseResolved | jobs.PromiseRejected):
-            return self._prepared_promise(job)
+            return self._prepared_promise(job, settled)
         return job
 
-    def _prepared_promise(self, job: jobs.PromiseResolved | jobs.PromiseRejected) -> jobs.AnyJob | None:
+    def _prepared_promise(
+        self, job: jobs.PromiseResolved | jobs.PromiseRejected, settled: dict[str, object]
+    ) -> jobs.AnyJob | None:
         """M4: an unknown promise is an error; the same resolution again is dropped, another one is an error."""
+        said = _said(job)
         promise = self._live().promises.get(job.name)
         if promise is None:
             raise NotFound(f"run {self._identity.run_id} has no promise `{job.name}`")
-        if not promise.done():
+        if not promise.done() and job.name not in settled:
+            settled[job.name] = said
             return job
-        if self._promised.get(job.name) == _said(job):
+        if settled.get(job.name, self._promised.get(job.name)) == said:
             return None
         raise AlreadyExists(f"promise `{job.name}` was settled already, in another way")
 
