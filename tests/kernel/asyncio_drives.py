@@ -12,21 +12,22 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from perdure.model.commands import Command
 from perdure.testing import Harness, Transcript, cancel, evict, fail, fire, resolve
-from tests.kernel import asyncio_samples, asyncio_samples_locks, asyncio_samples_time
+from tests.kernel import asyncio_samples, asyncio_samples_locks, asyncio_samples_tasks, asyncio_samples_time
 
 SAMPLES: dict[str, Any] = {
     workflow.name: workflow
-    for part in (asyncio_samples, asyncio_samples_time, asyncio_samples_locks)
+    for part in (asyncio_samples, asyncio_samples_tasks, asyncio_samples_time, asyncio_samples_locks)
     for workflow in part.SAMPLES
 }
 TURNS_MAX = 400
 
 # What a drive answers in one turn: (open commands, oldest first; number of the turn) -> jobs.
 Drive = Callable[[Sequence[Command], int], list[Any]]
+Before = Callable[[Harness[Any]], object]
 
 
 def answered(command: Command) -> Any:
@@ -101,7 +102,7 @@ DRIVES: dict[str, Drive] = {
 }
 
 
-def driven(workflow: Any, drive: Drive, before: Callable[[Harness[Any]], object] = lambda _harness: None) -> Harness[Any]:
+def driven(workflow: Any, drive: Drive, before: Before = lambda _harness: None) -> Harness[Any]:
     """A run of the sample to its end, or to where the drive has nothing left to answer."""
     harness: Harness[Any] = Harness(workflow, turn_limit=None)
     waiting: dict[int, Command] = {}
@@ -129,7 +130,7 @@ def rebuilt(harness: Harness[Any]) -> None:
     gc.collect()
 
 
-BEFORE: dict[str, Callable[[Harness[Any]], object]] = {
+BEFORE: dict[str, Before] = {
     "plain": lambda _harness: None,
     "collected": collected,
     "rebuilt": rebuilt,
@@ -171,8 +172,9 @@ def _keep_open(waiting: dict[int, Command], commands: Iterable[Command]) -> None
 
 def _without(value: Any, keys: set[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _without(item, keys) for key, item in value.items() if key not in keys}  # pyright: ignore
-    return [_without(item, keys) for item in value] if isinstance(value, list) else value  # pyright: ignore
+        fields = cast("dict[str, Any]", value)
+        return {key: _without(item, keys) for key, item in fields.items() if key not in keys}
+    return [_without(item, keys) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

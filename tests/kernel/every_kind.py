@@ -6,8 +6,9 @@ they are and damaged in one place.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from perdure import (
     activity,
@@ -162,3 +163,14 @@ def record(name: str) -> Harness[Any]:
 def recorded(name: str) -> str:
     """The transcript of that run, as it was recorded."""
     return (FOLDER / f"{name}.json").read_text("utf-8")
+
+
+def without_tracebacks(text: str) -> str:
+    """A transcript without the tracebacks of its failures, which name files of one machine and do not count."""
+    run = json.loads(text)
+    for turn in run["turns"]:
+        for command in turn["commands"]:
+            for value in command.get("input", []):
+                if isinstance(value, dict):
+                    cast("dict[str, Any]", value).pop("traceback", None)
+    return json.dumps(run, indent=2)

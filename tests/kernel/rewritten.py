@@ -5,6 +5,7 @@ The runs were recorded once, to tests/histories/names; tests/kernel/test_replay_
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,11 +120,11 @@ async def select_first_wins() -> tuple[int, str]:
 
 @workflow
 async def with_timeout() -> str:
-    try:
+    page = "too late"
+    with suppress(TimeoutError):
         async with scope(timeout=30):
-            return await fetch("page")
-    except TimeoutError:
-        return "too late"
+            page = await fetch("page")
+    return page
 
 
 async def _branch(number: int) -> str:

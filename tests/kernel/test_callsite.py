@@ -45,7 +45,7 @@ def test_an_installed_workflow_needs_its_own_package_named() -> None:
     assert own_code(__file__) == own_code("<stdin>") == frozenset()
     assert own_code(f"{prefix}shop/flows/checkout.py") == {f"{prefix}shop/"}
     assert own_code(f"{prefix}shop.py") == {f"{prefix}shop.py"}
-    assert own_code(callsite.__file__) == {callsite.__file__}
+    assert own_code(f"{prefix}perdure/cli/demo.py") == {f"{prefix}perdure/cli/demo.py"}
     assert is_workflow_code(f"{prefix}shop/prices.py", own_code(f"{prefix}shop/flows.py"))
     assert not is_workflow_code(f"{prefix}shopping/prices.py", own_code(f"{prefix}shop/flows.py"))
 
@@ -56,11 +56,14 @@ def test_an_installed_workflow_is_guarded_and_the_libraries_beside_it_are_not(
     """K16: installed or not, a workflow's own calls count, and a library's do not."""
     packages = tmp_path / "site-packages"
     (packages / "shop_sample").mkdir(parents=True)
-    (packages / "clock_sample.py").write_text("import time\ndef read():\n    return time.time()\n")
+    (packages / "clock_sample.py").write_text(
+        "import time, uuid\nfrom dataclasses import dataclass, field\ndef read():\n    return time.time()\n"
+        "@dataclass\nclass Tag:\n    id: uuid.UUID = field(default_factory=uuid.uuid4)\n"
+    )
     (packages / "shop_sample" / "__init__.py").write_text(
         "import time\nimport clock_sample\nfrom perdure import sleep, workflow\n"
-        "@workflow\nasync def checkout(direct: bool) -> None:\n    clock_sample.read()\n    if direct:\n"
-        "        time.time()\n    await sleep(1)\n"
+        "@workflow\nasync def checkout(direct: bool) -> None:\n    clock_sample.read(), clock_sample.Tag()\n"
+        "    if direct:\n        time.time()\n    await sleep(1)\n"
     )
     monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
     shop_sample = importlib.import_module("shop_sample")
@@ -68,6 +71,13 @@ def test_an_installed_workflow_is_guarded_and_the_libraries_beside_it_are_not(
     turn = Harness(shop_sample.checkout, False).start()
     assert [command.source for command in turn.commands] == [f"{place}:9"]
     assert f"time.time() at {place}:8" in refused(Harness(shop_sample.checkout, True))
+
+
+def test_what_is_remembered_of_files_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K16: a notebook makes a new file name for every cell."""
+    monkeypatch.setattr(callsite, "FILES_KNOWN_MAX", 3)
+    assert [origin(f"<cell {number}>") for number in range(10)] == [""] * 10
+    assert 0 < len(vars(callsite)["_origins"]) <= 3
 
 
 @dataclass

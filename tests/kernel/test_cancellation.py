@@ -43,15 +43,11 @@ def test_m6_a_cancelled_run_cancels_what_is_pending_and_ends_cancelled(run: Star
         "cancel_timer#1",
         "cancel_child#2",
         "cancel_timer#5",
-        "cancel_timer#6 @/p8",
-        "cancel_timer#7",
+        "cancel_timer#6 @/p7",
+        "cancel_timer#7 @/p8",
         "cancel",
-    ] or _kinds(told(turn)) == ["cancel_activity", *["cancel_timer"] * 2, "cancel_child", *["cancel_timer"] * 2]
+    ]
     assert (h.status, h.result, h.failure) == ("cancelled", None, None)
-
-
-def _kinds(lines: list[str]) -> list[str]:
-    return [line.split("#")[0] for line in lines]
 
 
 def test_m6_cancel_commands_leave_in_unit_order_with_numbers_compared_as_numbers(run: Start) -> None:
@@ -122,7 +118,7 @@ def test_m6_try_asks_the_activity_and_goes_on_at_once(run: Start) -> None:
     work = h.start().commands[0]
     turn = h.activate(cancel())
     assert told(turn) == ["cancel_activity#0", "start_timer#1 [1]"]
-    assert h.activate(resolve(work, "too late")).commands == ()
+    assert h.activate(resolve(work, "too late")).commands == []
     assert h.dropped == 1
     h.activate(cancelled(work))
     h.activate(fire(turn.commands[1]))
@@ -133,7 +129,7 @@ def test_m6_wait_asks_the_activity_and_waits_for_its_end(run: Start) -> None:
     h = run(works, "wait")
     work = h.start().commands[0]
     assert told(h.activate(cancel())) == ["cancel_activity#0"]
-    assert h.activate(cancel()).commands == ()
+    assert h.activate(cancel()).commands == []
     turn = h.activate(cancelled(work))
     assert told(turn) == ["start_timer#1 [1]"]
     h.activate(fire(turn.commands[0]))
@@ -298,7 +294,7 @@ def test_m6_a_second_cancellation_changes_nothing(run: Start) -> None:
     h.start()
     turn = h.activate(cancel("one"), cancel("two"))
     assert told(turn) == ["cancel_activity#0", "start_timer#1 [1]"]
-    assert h.activate(cancel("three")).commands == ()
+    assert h.activate(cancel("three")).commands == []
     h.activate(fire(turn.commands[1]))
     assert h.result == "cancelled"
 

@@ -87,6 +87,7 @@ PROFILED: dict[str, tuple[Call, str, str]] = {
     "seed": (lambda: random.seed(1), "random.seed()", "perdure.random()"),
     "unseeded": (lambda: random.Random(), "random.Random()", "perdure.random()"),
     "SystemRandom": (lambda: random.SystemRandom(), "random.Random()", "perdure.random()"),
+    "seeded SystemRandom": (lambda: random.SystemRandom(7), "random.Random()", "perdure.random()"),
     "token": (lambda: secrets.token_hex(), "secrets.token_hex()", "perdure.random()"),
     "urandom": (lambda: os.urandom(1), "os.urandom()", "perdure.random()"),
     "uuid1": (lambda: uuid.uuid1(), "uuid.uuid1()", "perdure.uuid4()"),
@@ -134,6 +135,12 @@ def test_the_audit_hook_refuses_files_sockets_and_processes(name: str) -> None:
     text = refused(Harness(calls, "audited", name))
     assert text.startswith(f"{function} at {__file__}:{call.__code__.co_firstlineno}, in unit /, cannot be repeated: ")
     assert instead in text.partition(". Use ")[2]
+
+
+@pytest.mark.usefixtures("audit_only")
+def test_the_reason_is_that_of_what_was_called_and_not_of_its_first_event() -> None:
+    """K16: `run` opens its pipes, as files, before it starts anything."""
+    assert "cannot be repeated: it would be done again on every replay." in refused(Harness(calls, "audited", "popen"))
 
 
 @pytest.mark.parametrize("name", PROFILED)

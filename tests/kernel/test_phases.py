@@ -73,7 +73,7 @@ async def counter(timeout: int | None = None) -> list[Any]:
 
 def test_m5_a_phase_takes_messages_until_a_handler_says_stop(run: Start) -> None:
     h = run(office)
-    assert h.start().commands == ()
+    assert h.start().commands == []
     h.activate(signal("note", "a"))
     h.activate(signal("note", "b"), signal("stop", "c"))
     assert h.result == [["a", "b", "c"], False, 0, 0]
@@ -115,7 +115,7 @@ def test_m5_the_first_verdict_wins_over_a_stop_that_was_at_work_when_the_time_ra
     h = run(office, 60)
     timer = h.start().commands[0]
     turn = h.activate(signal("slow_stop", "x"))
-    assert h.activate(fire(timer)).commands == ()
+    assert h.activate(fire(timer)).commands == []
     h.activate(resolve(turn.commands[0], "X"))
     assert h.result == [["X"], True, 0, 0]
 

@@ -63,6 +63,7 @@ def answer_all(h: Harness[Any], turn: Turn) -> list[Turn]:
     turns = [turn]
     while not h.done:
         asked = [command for command in turns[-1].commands if command.kind == "schedule_activity"]
+        assert asked, "the run waits for something else"
         turns.append(h.activate(*(resolve(command, command.input[1]) for command in asked)))
     return turns
 
@@ -222,7 +223,7 @@ def test_p4_a_turn_in_which_nothing_was_chosen_replays() -> None:
     asked = next(command for command in first.commands if command.kind == "schedule_activity")
     turn = h.activate(resolve(asked, 1))
     assert turn.choices
-    assert h.activate(resolve(asked, 1)).choices == ()
+    assert h.activate(resolve(asked, 1)).choices == []
     assert h.activate(*(resolve(c, 1) for c in turn.commands)).choices
     assert decided(h.replay()) == decided(h)
 
@@ -274,19 +275,21 @@ def test_k11_a_unit_that_does_not_run_any_more_is_found_although_it_emitted_noth
     async def yields() -> None:
         await sleep(0)
 
+    async def pauses() -> None:
+        await receive("never", int)
+
     @workflow(name="idle")
     async def busy() -> int:
-        await parallel(step("a", 1), yields())
+        await parallel(pauses(), yields(), step("a", 1))
         return 1
 
     @workflow(name="idle")
     async def idle() -> int:
-        await parallel(step("a", 1), lambda: None)
+        await parallel(pauses(), pauses(), step("a", 1))
         return 1
 
     h = Harness(busy, policy=new("nondeterministic", seed=1))
-    turn = h.start()
-    last = turn.choices[-1]
+    last = next(choice for choice in h.start().choices if choice.enabled == ("/p1",))
     with pytest.raises(Divergence) as caught:
         Harness.replay_transcript(idle, h.transcript)
     assert caught.value.step == last.step
@@ -441,6 +444,7 @@ async def mixed(count: int) -> list[Any]:
         return await choose(lambda: f"{number} one", lambda: f"{number} two", lambda: watcher())
 
     chosen = await parallel(*(chooser(number) for number in range(count)), watcher())
+    await receive("go on", bool)
     doubled = await each(range(count), lambda number: step("each", number), limit=2)
     return [chosen, doubled]
 
@@ -452,7 +456,7 @@ def test_p4_rounds_choices_messages_and_windows_replay_together(seed: int) -> No
     turns = [h.start()]
     for number in range(5):
         turns.append(h.activate(signal("name", f"name {number}"), evict()))
-    turns += answer_all(h, turns[-1])
+    turns += answer_all(h, h.activate(signal("go on", True)))
     chosen = [command.input[0] for command in turns[0].commands if command.kind == "record_choice"]
     branches = [choice.chosen for choice in turns[0].choices if isinstance(choice.chosen, int)]
     assert chosen == branches

@@ -95,7 +95,7 @@ def test_m4_the_same_resolution_again_changes_nothing(run: Start) -> None:
     h = run(two)
     h.start()
     h.activate(resolve_promise("a", 1))
-    assert h.activate(resolve_promise("a", 1)).commands == ()
+    assert h.activate(resolve_promise("a", 1)).commands == []
     h.activate(resolve_promise("a", 1), resolve_promise("b", 2), resolve_promise("b", 2))
     assert h.result == [1, 2]
 

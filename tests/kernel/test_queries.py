@@ -79,7 +79,7 @@ def test_m3_a_query_turn_advances_nothing_and_is_not_recorded(run: Start) -> Non
     h = run(Asked, "well")
     h.start()
     turn = h.activate(query("seen", id="q-1"), query("seen", "+", id="q-2"))
-    assert turn.commands == ()
+    assert turn.commands == []
     assert answers(turn) == [("q-1", "query", "made"), ("q-2", "query", "made")]
     assert len(h.transcript.turns) == 1
 

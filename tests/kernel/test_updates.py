@@ -196,7 +196,7 @@ def test_m2_a_repeated_id_gets_the_first_answer_and_runs_nothing(run: Start) -> 
     h.start()
     h.activate(update("add", "x", id="u-1"))
     turn = h.activate(update("add", "y", id="u-1"))
-    assert turn.commands == ()
+    assert turn.commands == []
     assert answers(turn) == [("u-1", "update", 1)]
     turn = h.activate(update("breaks", id="u-2"), update("add", "z", id="u-2"))
     assert answers(turn)[-2:] == [("u-2", "update", "ValueError")] * 2
@@ -217,7 +217,7 @@ def test_m2_a_repeated_id_of_an_update_at_work_starts_no_second_one(run: Start) 
     h.start()
     first = h.activate(update("buy", "x", id="u-1"))
     turn = h.activate(update("buy", "x", id="u-1"))
-    assert turn.commands == ()
+    assert turn.commands == []
     turn = h.activate(resolve(asked(first)[0], "r"), update("buy", "x", id="u-1"))
     assert answers(turn) == [("u-1", "update", "r")] * 2
     assert told(turn) == ['complete_update buy ["r"] @/h0']

@@ -68,7 +68,7 @@ def test_a_turn_over_its_limit_is_stopped_and_the_message_holds_its_stack() -> N
     ].startswith(f"  {__file__}:{line_of(endless_total, 3)} in endless_total: total += 1")
     assert stack[1].startswith(f"  {__file__}:{line_of(checkout, 1)} in test_a_turn_over_its_limit")
     assert stack[1].endswith("checkout: return endless_total()")
-    assert "raises(TurnTimeout)" not in text  # what called the turn is no part of it
+    assert "Watchdog(LIMIT).run" not in text  # what called the turn is no part of it
     assert "an activity" in stack[-1]
 
 
@@ -242,6 +242,22 @@ def test_no_interrupt_comes_out_of_a_turn_that_ends_just_when_it_is_due() -> Non
     assert min(stopped, returned) > 40
 
 
+def test_a_turn_that_ends_while_its_interrupt_is_being_sent_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K14: the watchdog has decided, and the turn ends before the interrupt is there."""
+    sends: Callable[[int, type[BaseException]], int] = vars(watchdog)["_raise_in_thread"]
+    sending = threading.Event()
+
+    def sends_late(thread: int, error: type[BaseException]) -> int:
+        sending.set()
+        spin(LIMIT)
+        return sends(thread, error)
+
+    monkeypatch.setattr(watchdog, "_raise_in_thread", sends_late)
+    with pytest.raises(TurnTimeout):
+        Watchdog(LIMIT).run(lambda: spin_until(sending.is_set))
+    spin(LIMIT * 3)
+
+
 @pytest.mark.usefixtures("switches_often")
 def test_threads_with_turns_at_their_limits_do_not_disturb_each_other() -> None:
     """K14: one slot per thread: each is stopped for itself, and nothing comes out anywhere."""
@@ -371,4 +387,4 @@ def test_where_no_thread_can_be_started_turns_run_without_a_limit_and_it_is_said
     monkeypatch.setattr(threading.Thread, "start", cannot)
     with pytest.warns(RuntimeWarning, match="no time limit here"):
         assert Watchdog(LIMIT).run(lambda: 1) == 1
-    Watchdog(LIMIT).run(lambda: spin(LIMIT * 2))  # filterwarnings turns a second word into an error
+    Watchdog(LIMIT / 2).run(lambda: spin(LIMIT * 2))  # filterwarnings turns a second word into an error

@@ -73,9 +73,7 @@ def plain(raw: bytes | msgspec.Raw) -> Any:
 
 @lru_cache(_TUPLES_REMEMBERED_MAX)
 def _known_reader_of_all(types: tuple[Any, ...]) -> Callable[[Any], tuple[Any, ...]] | None:
-    # Only of types that msgspec reads whole: their members' order means nothing, and `A | B == B | A`.
-    if any(reader_of(kind) is None for kind in types):
-        return None
+    # None where msgspec does not read them all: then order counts, and `A | B == B | A` is no key to go by.
     whole: Any = tuple
     return reader_of(whole[tuple(meant(kind) for kind in types)])
 

@@ -7,7 +7,7 @@ stands. A join that is satisfied cancels the rest and ends when the rest has end
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, cast
@@ -57,6 +57,7 @@ class Fork:
         self._failure: BaseException | None = None
         self._noted: set[int] = set()
         self._settled = False
+        self._stopped = False
         try:
             self._parent = desk.acting(call)
             for number, branch in enumerate(branches):
@@ -66,6 +67,7 @@ class Fork:
             discard(branches)
             raise
         self._scope = desk.scope()
+        self._where = desk.where()
         self._incarnation = self._parent.branchings
         self._parent.branchings += 1
         self.joint = Joint(desk.loop, lambda: self.what, self._stop)
@@ -100,13 +102,14 @@ class Fork:
                 return
             coroutine = run_callable(branch)
         unit = self._parent.child(BRANCH, number, self._incarnation)
+        unit.where = self._where
         scope = Scope(self._scope)
         self.futures.append(self._desk.loop.spawn(coroutine, unit, scope))
         self._scopes.append(scope)
         self._units.append(unit)
 
     def _watch(self) -> None:
-        self._note_ends()
+        self._note_ends(range(len(self.futures)))
         for number, future in enumerate(self.futures):
             if number in self._noted:
                 continue
@@ -115,9 +118,9 @@ class Fork:
             else:
                 future.add_done_callback(lambda _future, number=number: self._note_end(number))
 
-    def _note_ends(self) -> None:
-        """Note all that have ended, in the order in which they did (K13)."""
-        done = [number for number, future in enumerate(self.futures) if future.done()]
+    def _note_ends(self, numbers: Iterable[int]) -> None:
+        """Note which of these have ended, in the order in which they did (K13)."""
+        done = [number for number in numbers if self.futures[number].done()]
         for number in sorted(done, key=lambda number: getattr(self.futures[number], "settled_as", 0)):
             self._note_end(number)
 
@@ -152,9 +155,10 @@ class Fork:
     def _stop(self) -> bool:
         """The join is cancelled from outside: so are the branches. False if answers that are there decide it (K17)."""
         if not self._settled:
-            self._note_ends()
+            self._note_ends([number for number, future in enumerate(self.futures) if not future.cancelled()])
         if self._settled:
             return False
+        self._stopped = True
         self._settle(())
         self._end_if_done()
         return True
@@ -162,7 +166,7 @@ class Fork:
     def _end_if_done(self) -> None:
         if not self._settled or len(self.ended) < len(self.futures) or self.joint.done() or self._desk.loop.closing:
             return
-        if self.joint.cancel_requested:
+        if self._stopped:
             self.joint.end_cancelled()
         else:
             self.joint.set_result(None)

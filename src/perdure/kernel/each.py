@@ -39,6 +39,7 @@ class Each:
         self._items: Any = items
         self._source: Iterator[Any] | None = None
         self._fn = fn
+        self._where = desk.where()
         self._limit = limit
         self._window: deque[tuple[UnitTask, Scope]] = deque()
         self._unit: Unit | None = None
@@ -145,6 +146,7 @@ class Each:
         unit = self._unit
         assert unit is not None
         branch = unit.child(BRANCH, self._started, self._incarnation)
+        branch.where = self._where
         self._started += 1
         scope = Scope(self._desk.scope())
         self._window.append((self._desk.loop.spawn(self._run(item), branch, scope), scope))

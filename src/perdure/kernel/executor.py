@@ -23,7 +23,8 @@ from perdure.kernel import endings, primitives
 from perdure.kernel.callsite import caller
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Open
-from perdure.kernel.futures import REGISTER_TASK, DelayHandle, UnitTask
+from perdure.kernel.futures import DelayHandle, UnitTask
+from perdure.kernel.innards import REGISTER_TASK
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.matching import Strict
 from perdure.kernel.messages import Mailbox
@@ -172,6 +173,14 @@ class Executor:
         self._open.clear()
         self._waiting.clear()
 
+    def discard(self) -> None:
+        """Close it outside a turn, because nobody drives it any more: else the garbage collector would (K18)."""
+        self.loop.enter()
+        try:
+            self.close()
+        finally:
+            self.loop.leave()
+
     def _advance(
         self,
         now: datetime,
@@ -267,13 +276,14 @@ class Executor:
         timed = isinstance(operation, Deadline) or (operation is not None and operation.kind == "start_timer")
         if operation is not None and timed == isinstance(job, jobs.Fired):
             return operation
-        if live < 0:  # replaying by names: the run asks for it later, or never
+        if live < 0 <= seq:  # replaying by names: the run asks for it later, or never
             self._held.append(job)
             return None
-        if operation is None and live < self._next_seq:
+        if operation is None and 0 <= live < self._next_seq:
             self.dropped += 1
             return None
-        error = self.matcher.unknown(type(job).__name__, seq, self.commands)
+        asked = None if operation is None else operation.asked()
+        error = self.matcher.unknown(type(job).__name__, seq, self.commands, asked)
         self.loop.violate(error)
         raise error
 
@@ -311,8 +321,10 @@ class Executor:
         return unit
 
     def where(self) -> tuple[str, int] | None:
-        """The line of workflow code that runs now."""
-        return caller(self.loop.own_code)
+        """The line of workflow code that runs now; where there is none, the line that made its unit."""
+        line = caller(self.loop.own_code)
+        unit = self.loop.stepping
+        return line if line is not None or unit is None else unit.where
 
     def violation(self, text: str) -> SchedulerViolation:
         """A violation that fails the turn even if workflow code swallows it; in a query it fails the query only."""

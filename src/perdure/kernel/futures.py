@@ -10,33 +10,19 @@ what a task waits for can be read (K19).
 from __future__ import annotations
 
 import asyncio
-from asyncio import tasks as asyncio_tasks
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import Any, Protocol
 
+from perdure.kernel.innards import CLEANING_UP, ENTER_TASK, LEAVE_TASK, LOCK_ACQUIRE, WAITING_FOR_CONDITION
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import UNIT, Unit
 
 CancelledError = asyncio.CancelledError
 AsyncioFuture = asyncio.Future
 
-# What asyncio offers to the authors of other loops; its type stubs leave it out.
-REGISTER_TASK: Callable[[Any], None] = vars(asyncio_tasks)["_register_task"]
-ENTER_TASK: Callable[[Any, Any], None] = vars(asyncio_tasks)["_enter_task"]
-LEAVE_TASK: Callable[[Any, Any], None] = vars(asyncio_tasks)["_leave_task"]
-
 HASH_MASK = (1 << 61) - 1
 HASH_FACTOR = 0x9E3779B97F4A7C15
-
-# asyncio waits for its own clean-up in these; to interrupt them again would spin for ever.
-CLEANING_UP = {
-    code
-    for owner, name in ((asyncio.TaskGroup, "__aexit__"), (asyncio.TaskGroup, "_aexit"))
-    if (code := getattr(getattr(owner, name, None), "__code__", None)) is not None
-}
-WAITING_FOR_CONDITION = {asyncio.Condition.wait.__code__}
-LOCK_ACQUIRE = asyncio.Lock.acquire.__code__
 
 
 class RunEnds(BaseException):
@@ -191,6 +177,7 @@ class UnitTask(LoopFuture):
 
     __slots__ = (
         "_cancels",
+        "_interrupted",
         "_must_cancel",
         "_name",
         "_refusal",
@@ -199,6 +186,7 @@ class UnitTask(LoopFuture):
         "context",
         "coroutine",
         "ending",
+        "kept",
         "loop",
         "scope",
         "settled_as",
@@ -233,6 +221,7 @@ class UnitTask(LoopFuture):
         self._text: Any = None
         self._refusal: RuntimeError | None = None
         self._cancels = 0
+        self._interrupted: object = None
         self._name: str | None = None
         self.ending: Ending | None = None
         unit.tasks.append(self)
@@ -306,8 +295,10 @@ class UnitTask(LoopFuture):
 
     def interrupt(self) -> None:
         """Its scope was cancelled: raise at the pause where it stands. An answer that is there goes first."""
-        if self.waiter is not None and not self.waiter.done() and not self._cleaning_up():
-            self.waiter.cancel()
+        if self.waiter is not None and not self.waiter.done():
+            self._interrupted, before = self._clean_up(), self._interrupted
+            if self._interrupted is None or self._interrupted is not before:
+                self.waiter.cancel()
 
     def advance(self, answered: bool) -> None:
         """Run the coroutine to its next pause. Called in its own context, while its unit has the step."""
@@ -380,14 +371,16 @@ class UnitTask(LoopFuture):
         self._refusal = RuntimeError(text)
         self.loop.queue_wake(self)
 
-    def _cleaning_up(self) -> bool:
-        """Whether it stands in asyncio's own clean-up, which a cancelled scope must not interrupt again."""
+    def _clean_up(self) -> object:
+        """The clean-up of asyncio's own in which it stands: a cancelled scope interrupts it once, and not again."""
         awaited: Any = self.coroutine
-        outer = None
+        outer: Any = None
         while awaited is not None:
             code = getattr(awaited, "cr_code", None)
-            if code in CLEANING_UP or (code is LOCK_ACQUIRE and outer in WAITING_FOR_CONDITION):
-                return True
-            outer = code
+            if code in CLEANING_UP:
+                return awaited
+            if code is LOCK_ACQUIRE and getattr(outer, "cr_code", None) in WAITING_FOR_CONDITION:
+                return outer
+            outer = awaited
             awaited = getattr(awaited, "cr_await", None)
-        return False
+        return None

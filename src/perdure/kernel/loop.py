@@ -13,29 +13,31 @@ import asyncio
 import hashlib
 import sys
 from asyncio import events
-from asyncio import tasks as asyncio_tasks
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import Any, NoReturn, Protocol
 
 from perdure.errors import PerdureError, SchedulerViolation
+from perdure.kernel.callsite import caller
 from perdure.kernel.forbidden import LOOP_METHODS, refuse
-from perdure.kernel.futures import REGISTER_TASK, Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
+from perdure.kernel.futures import Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
+from perdure.kernel.innards import REGISTER_TASK, SET_RESULT, called_by_wait_for, give_current_task, take_current_task
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit
 
 CLOSING_ATTEMPTS_MAX = 1_000
-WAIT_FOR = asyncio.wait_for.__code__  # makes a task where its time is up at once; before Python 3.12, always
-SET_RESULT: object = vars(asyncio.futures)["_set_result_unless_cancelled"]  # what `asyncio.sleep` calls later
 GENERATORS_KEPT = 64
 WAKE = UnitTask.wake
 
 # Coroutines that would not close. They are kept, so that the garbage collector never resumes them in another run.
 ABANDONED: list[object] = []
+NO_CODE = compile("", "<abandoned>", "exec")
 
 
 class Host(Protocol):
     """What the loop asks of kernel.executor."""
+
+    reading: str | None
 
     def start_delay(self, handle: DelayHandle, seconds: float) -> None: ...
     def cancel_delay(self, handle: DelayHandle) -> None: ...
@@ -94,7 +96,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def enter(self) -> None:
         """Become this thread's running loop."""
         outer = events._get_running_loop()
-        self._outside = (outer, sys.get_asyncgen_hooks(), _take_current_task(outer))
+        self._outside = (outer, sys.get_asyncgen_hooks(), take_current_task(outer))
         events._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=self._keep_generator, finalizer=_leave_generator)
 
@@ -103,7 +105,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         outer, hooks, task = self._outside
         sys.set_asyncgen_hooks(*hooks)
         events._set_running_loop(outer)
-        _give_current_task(outer, task)
+        give_current_task(outer, task)
         self._outside = (None, None, None)
 
     def step(self, unit: Unit) -> None:
@@ -119,6 +121,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                 if type(entry) is UnitTask:
                     waiter = entry.waiter
                     entry.context.run(entry.advance, waiter is not None and not waiter.cancelled())
+                elif type(entry) is DelayHandle and any(type(other) is not DelayHandle for other in queue[done:]):
+                    queue.append(entry)  # an answer of the same turn goes before a time-out, however it is awaited
                 else:
                     try:
                         entry.run()
@@ -182,9 +186,13 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         if unit is None or self.closing:
             coro.close()
             raise self._violation("a task was made outside a step of the workflow")
-        if not _called_by_wait_for():
+        if self.host.reading is not None:
+            coro.close()
+            raise self._violation(f"a task was made in {self.host.reading}, which may only read")
+        if not called_by_wait_for():
             unit.tasks_made += 1
             unit = unit.child(TASK, unit.tasks_made - 1)
+            unit.where = caller(self.own_code)
         task = UnitTask(self, coro, unit, self.host.scope(), context)
         REGISTER_TASK(task)
         if name is not None:
@@ -250,6 +258,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def release(self, handle: DelayHandle) -> None:
         """The durable timer of a callback has fired."""
         handle.fired = True
+        if handle.call is SET_RESULT:  # `asyncio.sleep`: the future is answered at once, as any other answer is
+            handle.run()
+            return
         unit = self._unit_of(handle.context)
         if unit is not None:
             self._queue(unit, handle)
@@ -291,9 +302,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def _unit_of(self, context: Context) -> Unit | None:
         """The unit that a callback belongs to; where its context was made empty: the one that runs, else the root."""
-        unit = context.get(UNIT)
-        if unit is None:
-            unit = self.stepping or next(iter(self.units), None)
+        unit = context.get(UNIT) or self.stepping or next(iter(self.units), None)
+        if unit is not None and UNIT not in context:
             context.run(UNIT.set, unit)
         return unit
 
@@ -338,18 +348,23 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.task = task
         for _ in range(CLOSING_ATTEMPTS_MAX):
             try:
-                task.context.run(task.coroutine.throw, GeneratorExit())
+                pause = task.context.run(task.coroutine.throw, GeneratorExit())
             except (Exception, GeneratorExit, asyncio.CancelledError, RunEnds):
                 break
             except BaseException as error:
                 self._abandon(task, f"was stopped by {type(error).__name__}")
                 break
+            if getattr(pause, "_asyncio_future_blocking", False):
+                pause._asyncio_future_blocking = False  # else the next await of it fails at once, without a pause
         else:
             self._abandon(task, "goes on regardless")
         self.task = None
 
     def _abandon(self, task: UnitTask, why: str) -> None:
         ABANDONED.append(task)
+        # The interpreter would resume it once more at its exit, to close it. The garbage collector cannot look into a
+        # code object: what is a constant of its own code stays as it is.
+        task.kept = NO_CODE.replace(co_consts=(task,))
         self.reports.append(f"unit {task.unit.text} was abandoned while its run was closed: it {why}")
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
@@ -397,25 +412,3 @@ def _is_alive(generator: Any) -> bool:
 
 def _leave_generator(_generator: AsyncGenerator[Any, Any]) -> None:
     """Nothing: the loop holds every generator of a run until the run is closed."""
-
-
-def _called_by_wait_for() -> bool:
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    for _ in range(3):
-        if frame is None:
-            return False
-        if frame.f_code is WAIT_FOR:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _take_current_task(loop: Any) -> Any:
-    if loop is None or sys.version_info < (3, 14):
-        return None
-    return vars(asyncio_tasks)["_swap_current_task"](loop, None)
-
-
-def _give_current_task(loop: Any, task: Any) -> None:
-    if task is not None:
-        vars(asyncio_tasks)["_swap_current_task"](loop, task)

@@ -113,9 +113,11 @@ class Strict:
         """The seq, in this run of the code, of the operation that the record calls `seq`."""
         return seq
 
-    def unknown(self, job: str, seq: int, emitted: Sequence[Command]) -> NondeterminismError:
-        """The report of an answer to something that was never asked for."""
-        return report.unknown_answer(self._scene(emitted), job, seq)
+    def unknown(
+        self, job: str, seq: int, emitted: Sequence[Command], asked: Command | None = None
+    ) -> NondeterminismError:
+        """The report of an answer to something that was never asked for, or that is of another kind: `asked`."""
+        return report.unknown_answer(self._scene(emitted), job, seq, asked)
 
     def _commands(self) -> tuple[Command, ...]:
         return () if self._record is None else self._record.commands

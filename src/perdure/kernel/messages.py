@@ -346,10 +346,8 @@ class Mailbox:
         self._desk.answers.append(answer)
 
     def _reject(self, job: jobs.UpdateRequested, failure: Failure, recorded: Command | None = None) -> bool:
-        encoded = one(encode_failure(failure))
-        self._desk.emit(
-            recorded or Command("reject_update", "/", name=job.name, encoded=encoded, options={"id": job.id})
-        )
+        encoded = recorded.encoded if recorded else one(encode_failure(failure))
+        self._desk.emit(Command("reject_update", "/", name=job.name, encoded=encoded, options={"id": job.id}))
         answer = Answered(job.id, "update_rejected", error=failure)
         self._updates[job.id] = Update(job, self._desk.root, answer)
         self._desk.answers.append(answer)

@@ -78,6 +78,11 @@ class Operation(LoopFuture):
             return f"timer {self.name} s"
         return f"{ERRORS[self.kind][1]} `{self.name}`"
 
+    def asked(self) -> Command:
+        """The command that asked for it, as far as a report names it."""
+        name = None if self.kind == "start_timer" else self.name
+        return Command(self.kind, self.unit.text, self.seq, name, where=self.where)
+
     def cancel(self, msg: Any | None = None) -> bool:
         """Withdraw it: the cancel command goes out, and the await raises (at once, or when the end is known)."""
         if self.done():
@@ -156,6 +161,10 @@ class Deadline:
     def what(self) -> str:
         """What it is, in words."""
         return "a timeout"
+
+    def asked(self) -> Command:
+        """The command that started its timer, as far as a report names it."""
+        return Command("start_timer", self.unit.text, self.seq, where=self.where)
 
     def cancel(self) -> bool:
         """It is not needed any more: cancel the timer, unless it has fired."""

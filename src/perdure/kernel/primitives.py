@@ -1,4 +1,4 @@
-"""asyncio's primitives that differ from one Python to the next, in the one form that they have inside a workflow (K15).
+"""asyncio's primitives that differ from Python to Python, in the one form that they have inside a workflow (K15).
 
 A run must survive an upgrade of its interpreter, so what is below is the same on all of them: `wait_for` runs a
 coroutine in its caller's task, `as_completed` starts everything when it is called and in the order given, a
@@ -20,7 +20,8 @@ from types import FunctionType
 from typing import Any
 
 from perdure.errors import InvalidValue
-from perdure.kernel.futures import CLEANING_UP, HASH_FACTOR, HASH_MASK, WAITING_FOR_CONDITION, CancelledError
+from perdure.kernel.futures import HASH_FACTOR, HASH_MASK, CancelledError
+from perdure.kernel.innards import CLEANING_UP, WAITING_FOR_CONDITION
 from perdure.kernel.loop import WorkflowLoop, running_loop
 
 
@@ -162,6 +163,15 @@ async def wait_for_notification(condition: Any) -> bool:
     return True
 
 
+def all_tasks(loop: Any = None) -> set[Any]:
+    """The tasks that have not ended, put into the set in unit order; asyncio's registry is shared by all runs."""
+    running = running_loop()
+    if running is None or loop not in {None, running}:
+        return ORIGINAL["all_tasks"](loop)
+    units = sorted(running.units, key=lambda unit: unit.key)
+    return {task for unit in units for task in unit.tasks}
+
+
 def install() -> None:
     """Make asyncio's functions choose by the loop that runs. Once per process; more does nothing."""
     if ORIGINAL:
@@ -172,6 +182,11 @@ def install() -> None:
     if sys.version_info < (3, 13):
         _replace(asyncio.TaskGroup.__aexit__, _leave_group)
         _replace(asyncio.Condition.wait, _wait_for_notification)
+    if sys.version_info < (3, 14):
+        _replace(asyncio.all_tasks, _all_tasks)
+    else:  # a function in C, which has no code to be changed
+        ORIGINAL["all_tasks"] = asyncio.all_tasks
+        asyncio.all_tasks = tasks.all_tasks = all_tasks
     CLEANING_UP.add(leave_group.__code__)
     WAITING_FOR_CONDITION.add(wait_for_notification.__code__)
     vars(tasks)["_GatheringFuture"].__hash__ = _hash_of_gathering
@@ -188,6 +203,7 @@ perdure_as_completed: Callable[..., Any] = Completed
 perdure_wait_for: Callable[..., Any] = wait_for
 perdure_leave_group: Callable[..., Any] = leave_group
 perdure_wait: Callable[..., Any] = wait_for_notification
+perdure_all_tasks: Callable[..., Any] = all_tasks
 
 
 def _as_completed(fs: Any, *, timeout: float | None = None) -> Any:
@@ -204,6 +220,10 @@ async def _leave_group(self: Any, et: Any, exc: Any, tb: Any) -> Any:
 
 async def _wait_for_notification(self: Any) -> Any:
     return await perdure_wait(self)
+
+
+def _all_tasks(loop: Any = None) -> Any:
+    return perdure_all_tasks(loop)
 
 
 def _replace(function: Any, entry: Any) -> None:

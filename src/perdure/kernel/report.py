@@ -77,18 +77,20 @@ def mismatch(scene: Scene, now: Command | None, error: BaseException | None = No
 def unknown_answer(scene: Scene, job_text: str, seq: int, asked: Command | None = None) -> NondeterminismError:
     """The error for an answer to a seq that was never emitted, or that belongs to another kind: to `asked`.
 
+    A promise is answered by its name: there `seq` is -1.
     The error's `recorded` is `job_text`; `now` is the command that has this seq now, if any has.
     """
     now = asked or next((c for c in scene.emitted if c.seq == seq and c.kind in SEQUENCED), None)
-    told = f"an answer to seq {seq}: {one_line(job_text)}"
-    has = f"{named(now)} (seq {seq})" if now else f"no command with seq {seq}"
+    told = one_line(job_text) if seq < 0 else f"an answer to seq {seq}: {one_line(job_text)}"
+    has = f"{named(now)} (seq {seq})" if now else "no such promise" if seq < 0 else f"no command with seq {seq}"
     rows = [("answer", told, has)]
     if now is not None:
         rows += [("unit", "", one_line(now.unit)), ("source", "", _source(now, "not known"))]
         why = "The command that has this number now is of another kind: calls in front of it were added, gone or moved."
     else:
-        why = "The code has emitted no command of this number: the call that asked for the answer is gone."
-    where = "kind" if now else "seq"
+        what = "created no promise of this name" if seq < 0 else "emitted no command of this number"
+        why = f"The code has {what}: the call that asked for the answer is gone."
+    where = "kind" if now else "name" if seq < 0 else "seq"
     text = _message(
         _title(scene, "An answer came that nothing asked for"),
         rows,

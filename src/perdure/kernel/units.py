@@ -39,6 +39,7 @@ class Unit:
         "tasks",
         "tasks_made",
         "text",
+        "where",
     )
 
     def __init__(self, key: Key, text: str) -> None:
@@ -50,6 +51,7 @@ class Unit:
         self.tasks_made = 0
         self.branchings = 0
         self.phases = 0
+        self.where: tuple[str, int] | None = None  # the line that made it, for code that has no line of its own
         self._token: Token | None = None
         self._random: Random | None = None
         self._uuids_drawn = 0

@@ -7,6 +7,7 @@ after a failed turn or an eviction. perdure.testing.jobs makes what it is told.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, cast, overload
@@ -26,6 +27,7 @@ from perdure.model import jobs
 from perdure.model.commands import NOTHING, TERMINAL, Command
 from perdure.model.ids import operation_id, run_uuid
 from perdure.model.turns import Answered, ChoiceRecord, TurnRecord, Waiting
+from perdure.testing.dropped import close_dropped, close_when_dropped
 from perdure.testing.jobs import UNNAMED_ID
 from perdure.testing.transcript import Transcript
 from perdure.watchdog import Watchdog
@@ -46,9 +48,9 @@ class Turn(msgspec.Struct, frozen=True):
 
     number: int
     now: datetime
-    commands: tuple[Command, ...]
-    answers: tuple[Answered, ...]
-    choices: tuple[ChoiceRecord, ...] = ()
+    commands: list[Command]
+    answers: list[Answered]
+    choices: list[ChoiceRecord] = []
 
 
 class HarnessOptions(TypedDict, total=False):
@@ -105,6 +107,7 @@ class Harness(Generic[R]):
         self._unnamed = 0
         self._handed_over: tuple[jobs.AnyJob, ...] = (jobs.Started(),)
         self._executor: Executor | None = None
+        self._closing: weakref.finalize[..., object] | None = None
         self.turns: list[Turn] = []
         self.reports: list[str] = []
 
@@ -266,7 +269,10 @@ class Harness(Generic[R]):
                 profile.leave()
 
         try:
-            completion = self._watchdog.run(turn, f"turn {executor.turn} of `{self._definition.name}`")
+            close_dropped()
+            only_evicts = all(isinstance(job, jobs.Evicted) for job in told) and bool(told)
+            name = f"turn {executor.turn} of `{self._definition.name}`"
+            completion = self._watchdog.run(turn, name, abandons=only_evicts)
         except BaseException:
             self._executor = None
             raise
@@ -285,6 +291,9 @@ class Harness(Generic[R]):
         matcher = Names(story, self._records) if self._match == "names" else Strict(story, self._records)
         replay = policies.from_log([choice for record in self._records for choice in record.choices])
         executor = Executor(self._definition.program, self._identity, matcher=matcher)
+        if self._closing is not None:
+            self._closing.detach()
+        self._closing = close_when_dropped(self, executor, self._watchdog)
         for record in self._records:
             if executor.ended and self._match == "names":
                 break  # it stops short, which this rule lets pass
@@ -344,8 +353,8 @@ ENDINGS = {"complete": "completed", "fail": "failed", "cancel": "cancelled", "co
 def _turn_of(number: int, now: datetime, completion: Completion) -> Turn:
     record = completion.record
     if record is None:
-        return Turn(number, now, (), completion.answers)
-    return Turn(record.turn, record.now, record.commands, completion.answers, record.choices)
+        return Turn(number, now, [], list(completion.answers))
+    return Turn(record.turn, record.now, list(record.commands), list(completion.answers), list(record.choices))
 
 
 def _said(job: jobs.PromiseResolved | jobs.PromiseRejected) -> object:

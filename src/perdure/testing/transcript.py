@@ -5,16 +5,30 @@ Written by `Harness.transcript`, replayed by `Harness.replay_transcript`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from perdure import policies
-from perdure.errors import InvalidValue
-from perdure.model.commands import KINDS, NOTHING
+from perdure.errors import Failure, InvalidValue
+from perdure.model.commands import CANCELLING, KINDS, NOTHING, SEQUENCED, Command
+from perdure.model.jobs import Cancelled, Failed, Fired, Recorded, Resolved, Signalled, Started, UpdateRequested
 from perdure.model.turns import TurnRecord
 
 FORMAT = 1
+ANSWERS_TO_UPDATES = frozenset({"accept_update", "reject_update", "complete_update", "fail_update"})
+NAMED = frozenset({"schedule_activity", "start_child", "signal_external", "create_promise", "set_patch", "set_state"})
+NAMED |= {"clear_state", "publish_event", "record_side_effect"} | ANSWERS_TO_UPDATES
+# The kinds that hold one value, and what it is.
+VALUES: dict[str, Any] = {
+    **dict.fromkeys(
+        ("set_state", "publish", "publish_event", "record_side_effect", "complete_update", "complete"), Any
+    ),
+    **dict.fromkeys(("fail", "fail_update", "reject_update"), Failure),
+    "start_timer": float,
+    "set_attributes": dict[str, Any],
+    "record_choice": int,
+}
 
 
 class Transcript(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -46,6 +60,8 @@ class Transcript(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @classmethod
     def from_json(cls, text: str | bytes) -> Transcript:
         """Read a transcript; `InvalidValue` (`BadLog`: its choices) names what is wrong with the text."""
+        if not isinstance(cast(object, text), str | bytes):
+            raise InvalidValue(f"from_json() takes text, not {type(text).__name__}")
         try:
             found = msgspec.json.decode(text, type=_Heading)
             if found.format != FORMAT:
@@ -56,6 +72,8 @@ class Transcript(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             read = msgspec.json.decode(msgspec.json.format(text, indent=-1), type=_Written)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidValue(f"this is no transcript: {error}") from error
+        except RecursionError as error:
+            raise InvalidValue("this is no transcript: it is nested too deeply") from error
         _check(read)
         return cls(
             workflow=read.workflow,
@@ -89,14 +107,48 @@ def _without_sources(turn: TurnRecord) -> TurnRecord:
 
 
 def _check(read: _Written) -> None:
-    if not isinstance(msgspec.json.decode(read.encoded), list):
-        raise InvalidValue("this is no transcript: `input` is a list of arguments")
+    _expect(_is(read.encoded, list), "`input` is a list of arguments")
+    _expect(_is(read.keywords, dict), "`kwargs` is an object of arguments by name")
     policies.from_log([choice for turn in read.turns for choice in turn.choices])
     for number, turn in enumerate(read.turns):
-        if turn.turn != number:
-            raise InvalidValue(f"this is no transcript: turn {number} is numbered {turn.turn}; turns count up from 0")
-        if turn.now.tzinfo is None:
-            raise InvalidValue(f"this is no transcript: the time of turn {number} has no zone")
-        for command in turn.commands:
-            if command.kind not in KINDS:
-                raise InvalidValue(f"this is no transcript: turn {number} has a command of kind {command.kind!r}")
+        _expect(turn.turn == number, f"turn {number} is numbered {turn.turn}; turns count up from 0")
+        _expect(turn.now.tzinfo is not None, f"the time of turn {number} has no zone")
+        for position, job in enumerate(turn.jobs):
+            _check_job(job, f"turn {number}, job {position}", first=number == position == 0)
+        for position, command in enumerate(turn.commands):
+            _check_command(command, f"turn {number}, command {position}")
+    _expect(not read.turns or bool(read.turns[0].jobs), "turn 0 has no job; a run begins with a job of kind started")
+
+
+def _check_job(job: Recorded, place: str, *, first: bool) -> None:
+    _expect(isinstance(job, Started) == first, f"{place}: a run begins with the one job of kind started")
+    if isinstance(job, Signalled | UpdateRequested):
+        _expect(_is(job.encoded, list), f"{place}: `input` is a list of arguments")
+    elif isinstance(job, Resolved | Failed | Cancelled | Fired):
+        _expect(job.seq >= 0, f"{place}: `seq` counts up from 0, and this is {job.seq}")
+
+
+def _check_command(command: Command, place: str) -> None:
+    kind = command.kind
+    _expect(kind in KINDS, f"{place}: there is no kind {kind!r}")
+    numbered = kind in SEQUENCED | CANCELLING
+    _expect(numbered == (command.seq is not None), f"{place}: {kind} has {'a' if numbered else 'no'} `seq`")
+    _expect(kind not in NAMED or command.name is not None, f"{place}: {kind} has a `name`")
+    _expect(_is(command.encoded, list), f"{place}: `input` is a list of values")
+    _expect(_is(command.encoded_kwargs, dict), f"{place}: `kwargs` is an object of arguments by name")
+    reads = VALUES.get(kind)
+    if reads is not None:
+        _expect(bool(command.input), f"{place}: {kind} has one value as its `input`")
+        try:
+            msgspec.convert(command.input[0], reads)
+        except msgspec.ValidationError as error:
+            raise InvalidValue(f"this is no transcript: {place}: `input[0]` of {kind}: {error}") from error
+
+
+def _is(raw: msgspec.Raw, kind: type) -> bool:
+    return not bytes(raw) or isinstance(msgspec.json.decode(raw), kind)
+
+
+def _expect(holds: bool, what: str) -> None:
+    if not holds:
+        raise InvalidValue(f"this is no transcript: {what}")

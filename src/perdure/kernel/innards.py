@@ -1,0 +1,54 @@
+"""What asyncio keeps to itself and a loop has to know, in one place: the private names and the code objects.
+
+Read by kernel.loop, kernel.futures and kernel.primitives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import futures, tasks
+from collections.abc import Callable
+from typing import Any
+
+# What asyncio offers to the authors of other loops; its type stubs leave it out.
+REGISTER_TASK: Callable[[Any], None] = vars(tasks)["_register_task"]
+ENTER_TASK: Callable[[Any, Any], None] = vars(tasks)["_enter_task"]
+LEAVE_TASK: Callable[[Any, Any], None] = vars(tasks)["_leave_task"]
+
+# What `asyncio.sleep` calls later.
+SET_RESULT: object = vars(futures)["_set_result_unless_cancelled"]
+
+# `wait_for` makes a task where its time is up at once. The functions that stand between it and the loop:
+WAIT_FOR = asyncio.wait_for.__code__
+ENSURE_FUTURE = {vars(tasks)[name].__code__ for name in ("ensure_future", "_ensure_future") if name in vars(tasks)}
+
+# asyncio waits for its own clean-up in these; to interrupt them again would spin for ever.
+CLEANING_UP = {
+    code
+    for owner, name in ((asyncio.TaskGroup, "__aexit__"), (asyncio.TaskGroup, "_aexit"))
+    if (code := getattr(getattr(owner, name, None), "__code__", None)) is not None
+}
+WAITING_FOR_CONDITION = {asyncio.Condition.wait.__code__}
+LOCK_ACQUIRE = asyncio.Lock.acquire.__code__
+
+
+def called_by_wait_for() -> bool:
+    """Whether the caller's caller is `wait_for`, straight or through `ensure_future`."""
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code in ENSURE_FUTURE:
+        frame = frame.f_back
+    return frame is not None and frame.f_code is WAIT_FOR
+
+
+def take_current_task(loop: Any) -> Any:
+    """From Python 3.14 on a thread has one current task: take that of the loop outside, to be given back later."""
+    if loop is None or sys.version_info < (3, 14):
+        return None
+    return vars(tasks)["_swap_current_task"](loop, None)
+
+
+def give_current_task(loop: Any, task: Any) -> None:
+    """Give the task back."""
+    if task is not None:
+        vars(tasks)["_swap_current_task"](loop, task)
