@@ -506,7 +506,8 @@ def test_p6_a_condition_that_a_branch_makes_true_is_a_way_to_join_by_ones_own_ru
 
         async def add(number: int) -> None:
             nonlocal total
-            total += await branch(number)
+            value = await branch(number)
+            total += value
 
         async def enough() -> None:
             await wait_until(lambda: total >= 10)

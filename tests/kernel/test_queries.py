@@ -129,7 +129,7 @@ def test_m3_a_query_that_emits_fails_only_itself(run: Start, how: str) -> None:
     turn = h.activate(query("misbehaves", how, id="bad"), query("seen", id="good"))
     assert answers(turn) == [("bad", "query", "SchedulerViolation"), ("good", "query", "made")]
     turn = h.activate(query("swallows", how, id="bad"))
-    assert (turn.commands, answers(turn)) == ((), [("bad", "query", "SchedulerViolation")])
+    assert (turn.commands, answers(turn)) == ([], [("bad", "query", "SchedulerViolation")])
     assert told(h.activate(signal("note", "n"))) == ['complete ["done"]']
 
 

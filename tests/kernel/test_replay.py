@@ -142,14 +142,39 @@ class Change:
 
 # The recorded value is handed to the code, so that it cannot differ from what the code has.
 TAKEN_FROM_RECORD = {"record_side_effect", "reject_update"}
-OTHER_KINDS = {"schedule_activity": "start_child", "cancel_timer": "cancel_activity", "complete": "cancel"}
+# A kind that a record of the same shape may have: `from_json` refuses any other.
+OTHER_KINDS = {
+    "schedule_activity": "start_child",
+    "start_child": "schedule_activity",
+    "signal_external": "schedule_activity",
+    "create_promise": "schedule_activity",
+    "start_timer": "cancel_external",
+    "cancel_external": "cancel_timer",
+    "cancel_activity": "cancel_timer",
+    "cancel_timer": "cancel_activity",
+    "cancel_child": "cancel_timer",
+    "set_state": "record_side_effect",
+    "clear_state": "accept_update",
+    "set_attributes": "publish",
+    "publish": "complete",
+    "publish_event": "set_state",
+    "record_side_effect": "set_state",
+    "record_choice": "publish",
+    "accept_update": "clear_state",
+    "complete_update": "set_state",
+    "fail_update": "set_state",
+    "complete": "publish",
+    "fail": "publish",
+    "cancel": "continue_as_new",
+    "continue_as_new": "cancel",
+}
 
 
 def changes(command: dict[str, Any]) -> Iterator[Change]:
     """What K10 says belongs to this command."""
     kind = command["kind"]
     if kind not in ("set_patch", "reject_update"):  # without these, the code goes another way
-        yield Change("kind", lambda c: c.update(kind=OTHER_KINDS.get(kind, "schedule_activity")))
+        yield Change("kind", lambda c: c.update(kind=OTHER_KINDS[kind]))
     if kind == "cancel":
         return
     if "seq" in command:
@@ -164,8 +189,12 @@ def changes(command: dict[str, Any]) -> Iterator[Change]:
             yield Change("input[0].type", lambda c: c["input"][0].update(type="KeyError"))
             yield Change("input[0].message", lambda c: c["input"][0].update(message="another"))
         else:
-            another: Any = {"start_timer": 99, "set_attributes": {}}.get(kind, "another")
-            yield Change("input[0]", lambda c: c["input"].__setitem__(0, another))
+            if kind == "set_attributes":
+                for key in command["input"][0]:
+                    yield Change(f"input[0].{key}", lambda c, key=key: c["input"][0].pop(key))
+            else:
+                another = 99 if kind == "start_timer" else "another"
+                yield Change("input[0]", lambda c: c["input"].__setitem__(0, another))
             yield Change("input[1]", lambda c: c["input"].append(1))
     for key in command.get("kwargs", {}):
         yield Change(f"kwargs.{key}", lambda c, key=key: c["kwargs"].update({key: "another"}))

@@ -38,7 +38,7 @@ def test_m1_a_signal_that_nobody_ever_takes_changes_nothing(run: Start) -> None:
     h = run(three)
     h.start(signal("other", 1))
     turn = h.activate(signal("other", 2))
-    assert (turn.commands, h.done) == ((), False)
+    assert (turn.commands, h.done) == ([], False)
 
 
 def test_m1_the_oldest_waiter_of_a_name_is_served_first(run: Start) -> None:

@@ -209,7 +209,7 @@ def test_m2_a_repeated_id_of_a_rejected_update_is_rejected_again(run: Start) -> 
     h.start()
     h.activate(update("add", "", id="u-1"))
     turn = h.activate(update("add", "fine by now", id="u-1"))
-    assert (turn.commands, answers(turn)) == ((), [("u-1", "update_rejected", "ValueError")])
+    assert (turn.commands, answers(turn)) == ([], [("u-1", "update_rejected", "ValueError")])
 
 
 def test_m2_a_repeated_id_of_an_update_at_work_starts_no_second_one(run: Start) -> None:

@@ -16,7 +16,7 @@ from perdure.kernel.executor import Executor
 from perdure.kernel.operations import Operation
 from perdure.kernel.units import Unit
 from perdure.model.commands import NOTHING
-from perdure.model.ids import check_id
+from perdure.model.ids import check_id, operation_id
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,7 +70,9 @@ class OtherRun:
         """Ask it to cancel. The future is done once the request was delivered."""
         executor, unit = run_and_unit("run_of.cancel")
         options = {"id": self.id, "reason": reason} if reason else {"id": self.id}
-        return ask(executor, unit, Request("cancel_external", options=options, reads=type(None)))
+        asked = ask(executor, unit, Request("cancel_external", options=options, reads=type(None)))
+        asked.name = self.id
+        return asked
 
 
 def start_child(
@@ -95,7 +97,7 @@ def child_of(executor: Executor, unit: Unit, request: Request) -> Child[Any]:
     operation = ask(executor, unit, request, cast("type[Operation]", Child))
     given = request.options.get("id")
     child = cast("Child[Any]", operation)
-    return child.named(given if given is not None else executor.operation_id(operation.seq))
+    return child.named(given if given is not None else operation_id(executor.identity.run_id, operation.seq))
 
 
 def send_signal(run_id: str, method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> asyncio.Future[None]:

@@ -1,4 +1,4 @@
-"""Retry policies, as people write them. Kept with an activity; carried out by an engine (E4)."""
+"""Retry policies, as people write them: kept with an activity, carried out by an engine (E4)."""
 
 from __future__ import annotations
 

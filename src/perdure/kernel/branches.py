@@ -19,6 +19,7 @@ from perdure.kernel.desk import Desk
 from perdure.kernel.futures import AsyncioFuture, CancelledError, Ending, Joint, UnitTask
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import BRANCH, Unit
+from perdure.kernel.waiting import described
 from perdure.model.commands import Command
 from perdure.policies import XorBranch
 
@@ -79,7 +80,7 @@ class Fork:
     def what(self) -> str:
         """What it waits for, in words."""
         open_branches = [
-            str(unit or f"branch {number}")
+            str(unit or described(self.futures[number]) or f"branch {number}")
             for number, unit in enumerate(self._units)
             if not self.futures[number].done()
         ]

@@ -14,11 +14,11 @@ import msgspec
 from perdure import codec
 from perdure.errors import InvalidValue, UsageError
 from perdure.kernel.conditions import Condition
-from perdure.kernel.endings import Decision, one
-from perdure.kernel.executor import Executor, rounded
+from perdure.kernel.endings import Decision, decide, one
+from perdure.kernel.executor import Executor
 from perdure.kernel.futures import LoopFuture, RunEnds
 from perdure.kernel.messages import Receiver
-from perdure.kernel.operations import NO_DEFAULT, Operation
+from perdure.kernel.operations import NO_DEFAULT, Operation, rounded, start_deadline
 from perdure.kernel.units import Unit
 from perdure.model.commands import NOTHING, Command
 
@@ -80,7 +80,7 @@ def promise(
         executor.promises[name] = made
         made.default = default
         if timeout is not None:
-            made.deadline = executor.start_deadline(timeout, made.expire, owner=made)
+            made.deadline = start_deadline(executor, timeout, made.expire, owner=made)
     return made
 
 
@@ -101,7 +101,7 @@ def receive(
     elif not executor.mailbox.receive(receiver, reads):
         executor.open(receiver)
         if timeout is not None:
-            receiver.deadline = executor.start_deadline(timeout, receiver.expire, owner=receiver)
+            receiver.deadline = start_deadline(executor, timeout, receiver.expire, owner=receiver)
     return receiver
 
 
@@ -112,7 +112,7 @@ async def wait_until(executor: Executor, unit: Unit, predicate: Callable[[], obj
         return
     condition.wait()
     if timeout is not None:
-        condition.deadline = executor.start_deadline(timeout, condition.expire, owner=condition)
+        condition.deadline = start_deadline(executor, timeout, condition.expire, owner=condition)
     await condition
 
 
@@ -193,5 +193,5 @@ def deprecate_patch(executor: Executor, unit: Unit, patch: str) -> None:
 
 def continue_as_new(executor: Executor, encoded: msgspec.Raw, keywords: msgspec.Raw) -> None:
     """End this run and begin the next generation; it does not return."""
-    executor.decide(Decision("continue_as_new", encoded, keywords, where=executor.where()))
+    decide(executor, Decision("continue_as_new", encoded, keywords, where=executor.where()))
     raise RunEnds("the run continues as new")

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from perdure.kernel.desk import Desk
 from perdure.kernel.futures import CancelledError, UnitTask
+from perdure.kernel.operations import start_deadline
 from perdure.kernel.scopes import Scope
 
 
@@ -81,7 +82,7 @@ class CancelScope:
         self._cancels_before = task.cancelling()
         self._scope = task.scope = Scope(task.scope)
         if self._timeout is not None:
-            self._deadline = self._desk.start_deadline(self._timeout, self._expire)
+            self._deadline = start_deadline(self._desk, self._timeout, self._expire)
         if self._cancel_early is not None:
             cancel_scope(self._desk, self._scope, self._cancel_early)
         return self

@@ -1,4 +1,4 @@
-"""Conditions: `wait_until`. Looked at when they are made and after each round, in unit order (K17)."""
+"""Conditions: `wait_until`, looked at when it is called and after each round, in unit order (K17)."""
 
 from __future__ import annotations
 

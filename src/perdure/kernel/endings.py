@@ -51,6 +51,12 @@ def of_error(error: BaseException) -> Decision:
     return Decision("fail", one(encode_failure(failure_from(error))), error=error)
 
 
+def decide(run: Desk, decision: Decision) -> None:
+    """End the run with this turn. The first decision wins, and a root that has returned has decided (K17)."""
+    if run.decision is None and run.root_task is not None:
+        run.decision = of_root(run, run.root_task) if run.root_task.done() else decision
+
+
 def carry_out(run: Desk, decision: Decision) -> None:
     """Emit what the end asks for: open activities are asked to cancel, open updates answered; the decision is last."""
     open_activities = [
@@ -65,7 +71,7 @@ def carry_out(run: Desk, decision: Decision) -> None:
     for operation in sorted(open_activities, key=lambda operation: operation.unit.key):
         run.send_cancel(operation, "cancel_activity")
     if decision.kind != "continue_as_new":
-        run.mailbox.fail_open_updates(f"run {run.identity.run_id} ended before the update was done")
+        run.updates.fail_open(f"run {run.identity.run_id} ended before the update was done")
     run.emit(
         Command(
             decision.kind,

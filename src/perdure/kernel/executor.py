@@ -1,47 +1,40 @@
-"""The executor of one run: jobs in, commands out, one turn at a time (K6). START HERE.
+"""START HERE: the executor of one run, jobs in and commands out, one turn at a time (K6).
 
 `activate` applies the answers, drains rounds (kernel.rounds), applies the messages (kernel.messages), drains again,
 answers queries, and gives back exactly one completion. It does no I/O and reads no clock: the turn's time, the run's
 seed and the policy are arguments. Against a recorded turn the same code is a replay: kernel.matching compares what is
 emitted with what is recorded.
 
-Workflow code reaches it through define.api; the other parts of the kernel through kernel.desk.
+It is the desk (kernel.desk) at which the other parts of the kernel ask; workflow code reaches it through define.api.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from perdure import codec
-from perdure.errors import InternalError, NondeterminismError, RunClosed, SchedulerViolation
+from perdure.errors import InternalError, NondeterminismError, RunClosed
 from perdure.kernel import endings, primitives
-from perdure.kernel.callsite import caller
 from perdure.kernel.cancellation import cancel_scope
-from perdure.kernel.desk import Open
-from perdure.kernel.futures import DelayHandle, UnitTask
+from perdure.kernel.desk import Desk, Open
+from perdure.kernel.futures import DelayHandle
 from perdure.kernel.innards import REGISTER_TASK
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.matching import Strict
 from perdure.kernel.messages import Mailbox
-from perdure.kernel.operations import Deadline, Operation
-from perdure.kernel.phases import Phase
+from perdure.kernel.operations import Deadline, Operation, start_deadline
 from perdure.kernel.program import Program, read_keywords
-from perdure.kernel.rounds import Rounds
-from perdure.kernel.scopes import Scope
-from perdure.kernel.units import UNIT, Unit, root_unit
+from perdure.kernel.updates import Updates, answer_query
 from perdure.model import jobs
-from perdure.model.commands import Command
-from perdure.model.ids import operation_id
 from perdure.model.turns import Answered, TurnRecord
 
 primitives.install()
-
-BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
 class RunIdentity(msgspec.Struct, frozen=True):
@@ -61,75 +54,23 @@ class Completion(msgspec.Struct, frozen=True):
     reports: tuple[str, ...] = ()
 
 
-class Executor:
+class Executor(Desk):
     """One run's live copy."""
 
-    __slots__ = (
-        "_cancels",
-        "_evicted",
-        "_held",
-        "_next_seq",
-        "_open",
-        "_waiting",
-        "answers",
-        "attributes",
-        "began",
-        "commands",
-        "conditions",
-        "decision",
-        "dropped",
-        "ended",
-        "identity",
-        "instance",
-        "loop",
-        "mailbox",
-        "matcher",
-        "now",
-        "patches",
-        "phase",
-        "program",
-        "promises",
-        "reading",
-        "root",
-        "root_scope",
-        "root_task",
-        "rounds",
-        "started",
-        "state",
-        "turn",
-    )
+    __slots__ = ("_evicted", "_held", "attributes", "began", "ended", "patches", "promises", "started")
 
-    def __init__(self, program: Program, identity: RunIdentity, *, matcher: Strict, policy: Any = None) -> None:
-        self.program = program
-        self.identity = identity
-        self.loop = WorkflowLoop(self, str(identity.run_id))
-        self.loop.own_code = program.own_code
-        self.rounds = Rounds(self.loop, policy)
+    def __init__(self, program: Program, identity: RunIdentity, *, matcher: Strict) -> None:
+        loop = WorkflowLoop(self, str(identity.run_id))
+        loop.own_code = program.own_code
+        super().__init__(program, identity, matcher, loop)
         self.mailbox = Mailbox(self)
-        self.matcher = matcher
-        self.root_scope = Scope(None)
-        self.root = root_unit()
-        self.root_task: UnitTask | None = None
-        self.instance: object = None
+        self.updates = Updates(self)
         self.started = jobs.Started()
-        self.phase: Phase | None = None
-        self.state: dict[str, msgspec.Raw] = {}
+        self.began = self.now
         self.attributes: dict[str, Any] = {}
         self.patches: dict[str, bool] = {}
         self.promises: dict[str, Operation] = {}
-        self.conditions: list[Any] = []
-        self.now = self.began = BEFORE_ALL
-        self.turn = 0
-        self.dropped = 0
-        self.decision: endings.Decision | None = None
         self.ended = False
-        self.commands: list[Command] = []
-        self.answers: list[Answered] = []
-        self.reading: str | None = None
-        self._next_seq = 0
-        self._open: dict[int, Operation | Deadline] = {}
-        self._waiting: dict[int, Open] = {}
-        self._cancels: list[tuple[Scope, str]] = []
         self._held: list[jobs.AnyJob] = []
         self._evicted = False
         self.rounds.look = self._look_at_conditions
@@ -151,7 +92,7 @@ class Executor:
             if self.ended and advances and completed is None:
                 self.dropped += len(answers)
             for query in queries:
-                self.answers.append(self.mailbox.answer_query(query))
+                self.answers.append(answer_query(self, query))
             if evict:
                 self.close()
             return Completion(completed, tuple(self.answers), self._take_reports())
@@ -200,7 +141,8 @@ class Executor:
             cancel_scope(self, scope, reason)
         self.rounds.drain()
         for message in messages:
-            self.rounds.messages.append(lambda message=message: self.mailbox.dispatch(message))
+            take = self.updates.dispatch if isinstance(message, jobs.UpdateRequested) else self.mailbox.dispatch
+            self.rounds.messages.append(partial(take, message))
         self.rounds.drain()
         self._end_turn()
         choices = self.rounds.choices(self.matcher.choices)
@@ -298,111 +240,21 @@ class Executor:
         else:
             promise.reject(job.message)
 
-    # --- the desk: what the parts of the kernel ask for ------------------------------------------
-
-    def acting(self, call: str, *, emits: bool = True) -> Unit:
-        """The unit that has the step. A violation if none has, or if this call may not be made from here (K14)."""
-        unit = self.loop.stepping
-        if self.loop.closing:
-            raise SchedulerViolation(f"{call}() was refused: the run is being closed, and what it does now is lost")
-        if self.reading is not None:
-            if not emits and self.reading != "an update_state function":
-                return unit or self.root
-            raise self.violation(
-                f"{call}() was called from {self.reading}, which may only read. Nothing was emitted. "
-                "Make the call in the workflow's own code"
-            )
-        if unit is None:
-            raise self.violation(f"{call}() was called while no unit has the step")
-        if UNIT.get(None) is not unit:
-            raise self.violation(
-                f"{call}() was called out of turn: it belongs to unit {UNIT.get(None)}, and unit {unit} has the step"
-            )
-        return unit
-
-    def where(self) -> tuple[str, int] | None:
-        """The line of workflow code that runs now; where there is none, the line that made its unit."""
-        line = caller(self.loop.own_code)
-        unit = self.loop.stepping
-        return line if line is not None or unit is None else unit.where
-
-    def violation(self, text: str) -> SchedulerViolation:
-        """A violation that fails the turn even if workflow code swallows it; in a query it fails the query only."""
-        where = self.where()
-        error = SchedulerViolation(f"{text} (at {where[0]}:{where[1]})" if where else text)
-        if self.reading != "a query":
-            self.loop.violate(error)
-        return error
-
-    def emit(self, command: Command) -> None:
-        """Add a command to the turn; against a record, it must be the recorded one."""
-        if self.matcher.replaying:
-            self.matcher.meet(command, self.commands, self.decision.error if self.decision else None)
-        self.commands.append(command)
-
-    def take_seq(self) -> int:
-        """The next number of the run's one counter (K7)."""
-        seq = self._next_seq
-        self._next_seq = seq + 1
-        return seq
+    # --- the desk ---------------------------------------------------------------------------------
 
     def open(self, operation: Open) -> None:
-        """Something waits for an answer from now on."""
-        if operation.seq >= 0:
-            self._open[operation.seq] = operation  # type: ignore[assignment]
-        else:
-            self._waiting[id(operation)] = operation
+        """Something waits for an answer from now on; replaying by names, that may have come already."""
+        super().open(operation)
         if self._held:
             held, self._held = self._held, []
             for job in held:
                 self._apply(job)
 
-    def close_operation(self, operation: Open) -> None:
-        """It does not wait any more."""
-        if operation.seq >= 0:
-            self._open.pop(operation.seq, None)
-        else:
-            self._waiting.pop(id(operation), None)
-
-    def open_operations(self) -> Iterable[Open]:
-        """All that waits, in the order in which it began to."""
-        return [*self._open.values(), *self._waiting.values()]
-
-    def send_cancel(self, operation: Open, kind: str) -> None:
-        """Emit the command that cancels an operation, for the unit that asked for it."""
-        if not self.loop.closing:
-            self.emit(Command(kind, operation.unit.text, operation.seq, where=self.where() or operation.where))
-
-    def next_settlement(self) -> int:
-        """The how-many-th answer of the run this is."""
-        self.loop.settlements += 1
-        return self.loop.settlements
-
-    def scope(self) -> Scope:
-        """The scope of the code that runs now."""
-        return self.root_scope if self.loop.task is None else self.loop.task.scope
-
-    def start_deadline(self, seconds: float, call: Callable[[], object], owner: object = None) -> Deadline:
-        """Start a durable timer that calls `call` when it fires."""
-        unit = self.acting("a timer")
-        command = Command(
-            "start_timer", unit.text, self.take_seq(), None, codec.encode([rounded(seconds)]), where=self.where()
-        )
-        self.emit(command)
-        deadline = Deadline(self, command, unit, self.scope(), call, owner)
-        self.open(deadline)
-        return deadline
-
-    def cancel_later(self, scope: Scope, reason: str) -> None:
-        """Cancel a scope once all answers of this turn are applied, so that they are delivered first (K17)."""
-        self._cancels.append((scope, reason))
-
     # --- the loop's host --------------------------------------------------------------------------
 
     def start_delay(self, handle: DelayHandle, seconds: float) -> None:
         """A durable timer behind `call_later`."""
-        deadline = self.start_deadline(seconds, lambda: self.loop.release(handle))
-        handle.seq = deadline.seq
+        handle.seq = start_deadline(self, seconds, lambda: self.loop.release(handle)).seq
 
     def cancel_delay(self, handle: DelayHandle) -> None:
         """That timer is not needed any more."""
@@ -415,23 +267,6 @@ class Executor:
         return (self.now - self.began) / timedelta(seconds=1)
 
     # --- leaves -----------------------------------------------------------------------------------
-
-    def operation_id(self, seq: int) -> str:
-        """How the outside knows an activity or a child (K8)."""
-        return operation_id(self.identity.run_id, seq)
-
-    def read_only(self, role: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a predicate, a validator, a query or an `update_state` function: it may look and not act."""
-        outer, self.reading = self.reading, role
-        try:
-            return call(*arguments)
-        finally:
-            self.reading = outer
-
-    def decide(self, decision: endings.Decision) -> None:
-        """End the run with this turn. The first decision wins, and a root that has returned has decided (K17)."""
-        if self.decision is None and self.root_task is not None:
-            self.decision = endings.of_root(self, self.root_task) if self.root_task.done() else decision
 
     def _look_at_conditions(self) -> None:
         for condition in sorted(self.conditions, key=lambda condition: condition.unit.key):
@@ -446,12 +281,6 @@ class Executor:
         reports = tuple(self.loop.reports)
         self.loop.reports.clear()
         return reports
-
-
-def rounded(seconds: float) -> float:
-    """To the microsecond (K20); a whole number of seconds as an integer."""
-    exact = round(seconds, 6)
-    return int(exact) if exact == int(exact) else exact
 
 
 def _sorted_jobs(

@@ -52,3 +52,12 @@ def give_current_task(loop: Any, task: Any) -> None:
     """Give the task back."""
     if task is not None:
         vars(tasks)["_swap_current_task"](loop, task)
+
+
+def shielded_by(future: Any) -> Any:
+    """What `asyncio.shield` protects, where this is the future that it gave; else None."""
+    for callback, _context in getattr(future, "_callbacks", None) or ():
+        code = getattr(callback, "__code__", None)
+        if code is not None and code.co_qualname == "shield.<locals>._outer_done_callback":
+            return dict(zip(code.co_freevars, callback.__closure__, strict=True))["inner"].cell_contents
+    return None

@@ -157,6 +157,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.ready.clear()
         self._generators.clear()
 
+    def next_settlement(self) -> int:
+        """The how-many-th answer of the run this is."""
+        self.settlements += 1
+        return self.settlements
+
     # --- units and tasks ------------------------------------------------------------------------
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], unit: Unit, scope: Scope) -> UnitTask:
@@ -312,18 +317,6 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         if not unit.ready and unit is not self.stepping:
             unit.ready = True
             self.ready.append(unit)
-
-    def _call_back(self, entry: Any) -> None:
-        """Run a plain callback. As in asyncio, what it raises is nobody's to catch: it is reported."""
-        if type(entry) is Ending:
-            entry.run()
-            return
-        try:
-            entry.run()
-        except RunEnds:
-            pass
-        except Exception as error:
-            self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _after_step(self) -> None:
         for task in self._yielded:

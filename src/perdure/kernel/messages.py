@@ -1,7 +1,8 @@
-"""Messages: signals, updates and queries, from their arrival to whoever takes them (M1, M2, M3).
+"""Messages: signals, from their arrival to whoever takes them, or gives them back (M1).
 
 kernel.executor queues the messages of a turn behind all units; `dispatch` looks each up when its turn comes: the open
-phase (kernel.phases), else the class handler, else the oldest receiver, else the buffer.
+phase (kernel.phases), else the class handler, else the oldest receiver, else the buffer. Updates and queries are
+kernel.updates'.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ from typing import Any
 import msgspec
 
 from perdure import codec
-from perdure.errors import Failure, InvalidValue
+from perdure.errors import InvalidValue
 from perdure.kernel.desk import Desk
-from perdure.kernel.endings import encode_failure, failure_from, of_error, one
-from perdure.kernel.futures import CancelledError, LoopFuture
+from perdure.kernel.endings import decide, of_error
+from perdure.kernel.futures import LoopFuture
 from perdure.kernel.operations import NO_DEFAULT, Deadline
 from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.units import HANDLER, Unit
 from perdure.model import jobs
-from perdure.model.commands import Command
-from perdure.model.turns import Answered
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -33,24 +32,6 @@ class Letter(msgspec.Struct, frozen=True):
     encoded: msgspec.Raw
     arrival: int
     message_id: str | None = None
-
-
-class Update(msgspec.Struct, eq=False):
-    """An update that was accepted, and its answer once there is one."""
-
-    job: jobs.UpdateRequested
-    unit: Unit
-    answer: Answered | None = None
-
-    @property
-    def id(self) -> str:
-        """The id that the sender gave it."""
-        return self.job.id
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.job.name
 
 
 class Receiver(LoopFuture):
@@ -108,7 +89,7 @@ class Receiver(LoopFuture):
         value = read_signal(letter, self._reads[letter.name])
         self._letter = letter
         self._desk.close_operation(self)
-        self.settled_as = self._desk.next_settlement()
+        self.settled_as = self._desk.loop.next_settlement()
         if self.deadline is not None:
             self.deadline.cancel()
         self.set_result(value if self._names_only_one else (letter.name, value))
@@ -117,7 +98,7 @@ class Receiver(LoopFuture):
         """Its time has run out."""
         self._desk.close_operation(self)
         self._desk.mailbox.forget(self)
-        self.settled_as = self._desk.next_settlement()
+        self.settled_as = self._desk.loop.next_settlement()
         if self.default is NO_DEFAULT:
             self.set_exception(TimeoutError(f"no {self.what} came in time"))
         else:
@@ -157,9 +138,9 @@ class Receiver(LoopFuture):
 
 
 class Mailbox:
-    """A run's messages: what is buffered, who waits, which updates are open."""
+    """A run's signals: what is buffered, and who waits."""
 
-    __slots__ = ("_arrivals", "_buffered", "_desk", "_handlers", "_receivers", "_seen", "_served", "_updates")
+    __slots__ = ("_arrivals", "_buffered", "_desk", "_handlers", "_receivers", "_seen", "_served")
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -167,16 +148,11 @@ class Mailbox:
         self._receivers: list[Receiver] = []
         self._served: list[Receiver] = []
         self._seen: set[str] = set()
-        self._updates: dict[str, Update] = {}
         self._arrivals = 0
         self._handlers = 0
 
-    # --- signals --------------------------------------------------------------------------------
-
-    def dispatch(self, job: jobs.Message) -> bool:
-        """Give a message to whoever takes it. False if nothing can have changed for anybody who waits."""
-        if isinstance(job, jobs.UpdateRequested):
-            return self._dispatch_update(job)
+    def dispatch(self, job: jobs.Signalled) -> bool:
+        """Give a signal to whoever takes it. False if nothing can have changed for anybody who waits."""
         if job.message_id is not None:
             if job.message_id in self._seen:
                 self._desk.dropped += 1
@@ -194,7 +170,7 @@ class Mailbox:
         elif (handler := self._desk.program.signals.get(letter.name)) is not None:
             arguments = read_arguments(handler, letter.encoded, f"signal `{letter.name}`")
             self._desk.loop.spawn_now(
-                self._serve_signal(handler, arguments), self._next_handler(), self._desk.root_scope
+                self._serve_signal(handler, arguments), self.next_handler(), self._desk.root_scope
             )
         elif (receiver := self._oldest_receiver(letter.name)) is not None:
             self._serve(receiver, letter)
@@ -240,6 +216,19 @@ class Mailbox:
         else:
             insort(self._buffered.setdefault(letter.name, []), letter, key=_arrival)
 
+    def next_handler(self) -> Unit:
+        """The unit of the next class handler, of a signal or of an update: numbered over the run (K2)."""
+        self._handlers += 1
+        return self._desk.root.child(HANDLER, self._handlers - 1)
+
+    def unread(self) -> list[jobs.Signalled]:
+        """What the next generation takes over: all that is buffered, or was served and not read (M8)."""
+        for receiver in self._served:
+            receiver.give_back()
+        self._served.clear()
+        letters = self.buffered(self._buffered)
+        return [jobs.Signalled(letter.name, letter.encoded, letter.message_id) for letter in letters]
+
     def forget(self, receiver: Receiver) -> None:
         """It waits no more."""
         if receiver in self._receivers:
@@ -254,137 +243,13 @@ class Mailbox:
     def _oldest_receiver(self, name: str) -> Receiver | None:
         return next((receiver for receiver in self._receivers if receiver.takes(name)), None)
 
-    def _next_handler(self) -> Unit:
-        self._handlers += 1
-        return self._desk.root.child(HANDLER, self._handlers - 1)
-
     async def _serve_signal(self, handler: Handler, arguments: list[Any]) -> None:
         try:
             outcome = handler.call(self._desk.instance, *arguments)
             if inspect.isawaitable(outcome):
                 await outcome
         except Exception as error:
-            self._desk.decide(of_error(error))
-
-    # --- updates --------------------------------------------------------------------------------
-
-    def _dispatch_update(self, job: jobs.UpdateRequested) -> bool:
-        known = self._updates.get(job.id)
-        if known is not None:
-            self._desk.dropped += 1
-            if known.answer is not None:
-                self._desk.answers.append(known.answer)
-            return False
-        recorded = self._desk.matcher.rejected_update(job.id)
-        if recorded is not None:
-            return self._reject(job, msgspec.convert(recorded.input[0], Failure), recorded)
-        phase = self._desk.phase if self._desk.phase is not None and self._desk.phase.takes_update(job.name) else None
-        handler = self._desk.program.updates.get(job.name) if phase is None else phase.updates[job.name]
-        if handler is None:
-            return self._reject(job, Failure("Rejected", self._nobody_handles(job.name)))
-        try:
-            arguments = read_arguments(handler, job.encoded, f"update `{job.name}`")
-            if job.validate and handler.validate is not None and not self._desk.matcher.replaying:
-                target = self._desk.instance if phase is None else phase.state
-                self._desk.read_only("a validator", handler.validate, target, *arguments)
-        except Exception as error:  # a violation fails the turn all the same
-            return self._reject(job, failure_from(error))
-        if phase is not None:
-            phase.take_update(job, arguments)
-        else:
-            unit = self._next_handler()
-            self._desk.loop.spawn_now(self._serve_update(job, handler, arguments), unit, self._desk.root_scope)
-        return True
-
-    def accept(self, job: jobs.UpdateRequested, unit: Unit) -> Update:
-        """Say yes, before anything that the handler does."""
-        update = Update(job, unit)
-        self._updates[job.id] = update
-        self._desk.emit(Command("accept_update", unit.text, name=job.name, options={"id": job.id}))
-        self._desk.answers.append(Answered(job.id, "update_accepted"))
-        return update
-
-    def complete(self, update: Update, value: Any) -> None:
-        """Answer an update with a value."""
-        try:
-            encoded = codec.encode(value, f"the answer of update `{update.name}`")
-        except InvalidValue as error:
-            self.fail(update, failure_from(error))
-        else:
-            self._answer(update, "complete_update", one(encoded), Answered(update.id, "update", codec.plain(encoded)))
-
-    def fail(self, update: Update, failure: Failure) -> None:
-        """Answer an update with an error."""
-        answer = Answered(update.id, "update", error=failure)
-        self._answer(update, "fail_update", one(encode_failure(failure)), answer)
-
-    def fail_open_updates(self, why: str) -> None:
-        """The run ends: nobody is left waiting (M2)."""
-        for update in sorted(self._updates.values(), key=lambda update: update.unit.key):
-            if update.answer is None:
-                self.fail(update, Failure("RunClosed", why, retryable=False))
-
-    def unread(self) -> list[jobs.Message]:
-        """What the next generation takes over: buffered signals and unanswered updates (M8)."""
-        for receiver in self._served:
-            receiver.give_back()
-        self._served.clear()
-        letters = self.buffered(self._buffered)
-        signals = [jobs.Signalled(letter.name, letter.encoded, letter.message_id) for letter in letters]
-        updates = [
-            msgspec.structs.replace(update.job, validate=False)
-            for update in self._updates.values()
-            if update.answer is None
-        ]
-        return [*signals, *updates]
-
-    def _answer(self, update: Update, kind: str, encoded: msgspec.Raw, answer: Answered) -> None:
-        if update.answer is not None:
-            return
-        update.answer = answer
-        self._desk.emit(Command(kind, update.unit.text, name=update.name, encoded=encoded, options={"id": update.id}))
-        self._desk.answers.append(answer)
-
-    def _reject(self, job: jobs.UpdateRequested, failure: Failure, recorded: Command | None = None) -> bool:
-        encoded = recorded.encoded if recorded else one(encode_failure(failure))
-        self._desk.emit(Command("reject_update", "/", name=job.name, encoded=encoded, options={"id": job.id}))
-        answer = Answered(job.id, "update_rejected", error=failure)
-        self._updates[job.id] = Update(job, self._desk.root, answer)
-        self._desk.answers.append(answer)
-        return False
-
-    def _nobody_handles(self, name: str) -> str:
-        known = sorted(self._desk.program.updates)
-        return f"nothing handles update `{name}` now; known: {', '.join(known) or 'none'}"
-
-    async def _serve_update(self, job: jobs.UpdateRequested, handler: Handler, arguments: list[Any]) -> None:
-        unit = self._desk.acting("update")
-        update = self.accept(job, unit)
-        try:
-            outcome = handler.call(self._desk.instance, *arguments)
-            if inspect.isawaitable(outcome):
-                outcome = await outcome
-        except (Exception, CancelledError) as error:
-            self.fail(update, failure_from(error))
-        else:
-            self.complete(update, outcome)
-
-    # --- queries --------------------------------------------------------------------------------
-
-    def answer_query(self, job: jobs.Queried) -> Answered:
-        """Answer a query; what goes wrong in it fails only itself (M3)."""
-        handler = self._desk.program.queries.get(job.name)
-        if handler is None:
-            known = ", ".join(sorted(self._desk.program.queries)) or "none"
-            return Answered(job.id, "query", error=Failure("NotFound", f"no query `{job.name}`; known: {known}"))
-        try:
-            arguments = read_arguments(handler, job.encoded, f"query `{job.name}`")
-            value = self._desk.read_only("a query", handler.call, self._desk.instance, *arguments)
-            return Answered(job.id, "query", codec.plain(codec.encode(value, f"the answer of query `{job.name}`")))
-        except Exception as error:
-            return Answered(job.id, "query", error=failure_from(error))
-        finally:
-            self._desk.loop.violation = None
+            decide(self._desk, of_error(error))
 
 
 def read_signal(letter: Letter, reads: Any) -> Any:

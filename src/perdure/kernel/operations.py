@@ -28,7 +28,7 @@ ERRORS: dict[str, tuple[type[OperationFailed], str]] = {
     "schedule_activity": (ActivityFailed, "activity"),
     "start_child": (ChildFailed, "child"),
     "signal_external": (ExternalFailed, "signal"),
-    "cancel_external": (ExternalFailed, "the cancellation of another run"),
+    "cancel_external": (ExternalFailed, "the cancellation of run"),
     "create_promise": (PromiseRejected, "promise"),
 }
 NO_DEFAULT: Any = object()
@@ -76,6 +76,8 @@ class Operation(LoopFuture):
         """What it is, in words."""
         if self.kind == "start_timer":
             return f"timer {self.name} s"
+        if self.kind == "signal_external":
+            return f"the delivery of signal `{self.name}`"
         return f"{ERRORS[self.kind][1]} `{self.name}`"
 
     def asked(self) -> Command:
@@ -134,7 +136,7 @@ class Operation(LoopFuture):
 
     def _settle(self) -> None:
         self._desk.close_operation(self)
-        self.settled_as = self._desk.next_settlement()
+        self.settled_as = self._desk.loop.next_settlement()
         if self.deadline is not None:
             self.deadline.cancel()
 
@@ -180,3 +182,20 @@ class Deadline:
         self._open = False
         self._desk.close_operation(self)
         self._call()
+
+
+def start_deadline(desk: Desk, seconds: float, call: Callable[[], object], owner: object = None) -> Deadline:
+    """Start a durable timer that calls `call` when it fires; who owns it cancels it."""
+    unit = desk.acting("a timer")
+    encoded = codec.encode([rounded(seconds)])
+    command = Command("start_timer", unit.text, desk.take_seq(), None, encoded, where=desk.where())
+    desk.emit(command)
+    deadline = Deadline(desk, command, unit, desk.scope(), call, owner)
+    desk.open(deadline)
+    return deadline
+
+
+def rounded(seconds: float) -> float:
+    """To the microsecond (K20); a whole number of seconds as an integer."""
+    exact = round(seconds, 6)
+    return int(exact) if exact == int(exact) else exact

@@ -18,10 +18,12 @@ from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import failure_from
 from perdure.kernel.futures import CancelledError, Joint, LoopFuture
-from perdure.kernel.messages import Letter, Update
+from perdure.kernel.messages import Letter
+from perdure.kernel.operations import start_deadline
 from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import HANDLER, REST, Unit
+from perdure.kernel.updates import Update
 from perdure.model import jobs
 
 S = TypeVar("S")
@@ -61,11 +63,18 @@ class PhaseEnd(msgspec.Struct, Generic[S], frozen=True):
     timed_out: bool
 
 
+class Gate(LoopFuture):
+    """What a handler waits for before it begins."""
+
+    __slots__ = ()
+    what = "the handler before it"
+
+
 @dataclass(slots=True)
 class Turnstile:
     """A message that waits until the handler before it is done."""
 
-    gate: LoopFuture
+    gate: Gate
     letter: Letter | None
     update: Update | None
 
@@ -82,6 +91,7 @@ class Phase:
     verdict: str | None = None
     scope: Scope = field(init=False)
     unit: Unit = field(init=False)
+    _where: tuple[str, int] | None = None
     _number: int = 0
     _handlers: int = 0
     _running: int = 0
@@ -103,9 +113,10 @@ class Phase:
         self.unit.phases += 1
         self.scope = Scope(desk.scope())
         self._end = Joint(desk.loop, lambda: self.what, self._stop)
+        self._where = desk.where()
         desk.phase = self
         if self.timeout is not None:
-            self._deadline = desk.start_deadline(self.timeout, self._expire, owner=self)
+            self._deadline = start_deadline(desk, self.timeout, self._expire, owner=self)
         for letter in desk.mailbox.buffered(self.signals):
             desk.rounds.messages.append(lambda letter=letter: self._take_buffered(letter))
         try:
@@ -151,6 +162,7 @@ class Phase:
         self, handler: Handler, arguments: list[Any], letter: Letter | None, job: jobs.UpdateRequested | None
     ) -> None:
         unit = self.unit.child(HANDLER, self._handlers, self._number)
+        unit.where = self._where
         self._handlers += 1
         self._running += 1
         self.desk.loop.spawn_now(self._handle(handler, arguments, letter, job), unit, self.scope)
@@ -159,7 +171,7 @@ class Phase:
         self, handler: Handler, arguments: list[Any], letter: Letter | None, job: jobs.UpdateRequested | None
     ) -> None:
         unit = self.desk.acting("a phase handler")
-        update = None if job is None else self.desk.mailbox.accept(job, unit)
+        update = None if job is None else self.desk.updates.accept(job, unit)
         try:
             if not await self._admitted(letter, update):
                 return
@@ -179,7 +191,7 @@ class Phase:
 
     async def _admitted(self, letter: Letter | None, update: Update | None) -> bool:
         if self._busy:
-            gate = LoopFuture(self.desk.loop)
+            gate = Gate(self.desk.loop)
             self._queue.append(Turnstile(gate, letter, update))
             if not await gate:
                 return False
@@ -207,7 +219,7 @@ class Phase:
             return
         reply = verdict.reply if isinstance(verdict, Stop) else verdict.value if isinstance(verdict, Reply) else None
         if update is not None:
-            self.desk.mailbox.complete(update, reply)
+            self.desk.updates.complete(update, reply)
         if isinstance(verdict, Stop):
             self._close("stop")
 
@@ -218,13 +230,13 @@ class Phase:
             self._note_error(error, update)
         else:
             if update is not None:
-                self.desk.mailbox.complete(update, value)
+                self.desk.updates.complete(update, value)
         finally:
             self._ended_one()
 
     def _note_error(self, error: BaseException, update: Update | None) -> None:
         if update is not None:
-            self.desk.mailbox.fail(update, failure_from(error))
+            self.desk.updates.fail(update, failure_from(error))
         elif not (isinstance(error, CancelledError) and self.scope.interrupted()):
             self._failure = self._failure or error
             self._close("error")
@@ -247,7 +259,7 @@ class Phase:
         for waiting in undispatched:
             if waiting.update is not None:
                 why = Failure("Rejected", f"the phase ended before update `{waiting.update.name}` was dispatched")
-                self.desk.mailbox.fail(waiting.update, why)
+                self.desk.updates.fail(waiting.update, why)
             if not waiting.gate.done():
                 waiting.gate.set_result(False)
 

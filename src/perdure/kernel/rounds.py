@@ -22,8 +22,8 @@ class Rounds:
 
     __slots__ = ("_first_step", "_loop", "look", "messages", "policy")
 
-    def __init__(self, loop: WorkflowLoop, policy: Any) -> None:
-        self.policy = policy
+    def __init__(self, loop: WorkflowLoop) -> None:
+        self.policy: Any = None
         self.messages: list[Callable[[], bool]] = []
         self.look: Callable[[], None] = _nothing
         self._first_step = 0

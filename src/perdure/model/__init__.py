@@ -1,1 +1,1 @@
-"""Frozen data that every layer speaks: ids, jobs, commands, turns, failures. No behaviour beyond reading itself."""
+"""Frozen data that every layer speaks, without behaviour: ids, jobs, commands, turns, failures."""

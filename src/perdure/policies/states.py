@@ -1,4 +1,4 @@
-"""States: the policies as immutable values. Each choice leaves the old state as it was and gives a new one.
+"""States: the policies as immutable values, so that a choice leaves the old state as it was and gives a new one.
 
 In:  perdure.policies (`new`, `choose`, `get_log`, `from_log`).
 Out: perdure.policies.actions for the order, perdure.policies.choices for logs.

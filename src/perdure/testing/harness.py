@@ -173,7 +173,7 @@ class Harness(Generic[R]):
             attributes=executor.attributes,
             state=executor.state,
         )
-        made._handed_over = (started, *executor.mailbox.unread())
+        made._handed_over = (started, *executor.mailbox.unread(), *executor.updates.unanswered())
         return made
 
     # --- looking ----------------------------------------------------------------------------------

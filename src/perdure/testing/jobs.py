@@ -1,4 +1,4 @@
-"""Job makers: what a test tells a turn. In place of a command its `seq` will do.
+"""Job makers: what a test tells a turn, by a command or by its `seq`.
 
 Taken by `Harness.start` and `Harness.activate`.
 """

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures for tests of workflows. Loaded by pytest itself wherever Perdure is installed."""
+"""The pytest plugin: fixtures for tests of workflows, loaded by pytest wherever Perdure is installed."""
 
 from __future__ import annotations
 

@@ -17,8 +17,10 @@ from perdure.model.turns import TurnRecord
 
 FORMAT = 1
 ANSWERS_TO_UPDATES = frozenset({"accept_update", "reject_update", "complete_update", "fail_update"})
-NAMED = frozenset({"schedule_activity", "start_child", "signal_external", "create_promise", "set_patch", "set_state"})
-NAMED |= {"clear_state", "publish_event", "record_side_effect"} | ANSWERS_TO_UPDATES
+NAMED = ANSWERS_TO_UPDATES | frozenset(
+    {"schedule_activity", "start_child", "signal_external", "create_promise", "set_patch", "set_state"}
+    | {"clear_state", "publish_event", "record_side_effect"}
+)
 # The kinds that hold one value, and what it is.
 VALUES: dict[str, Any] = {
     **dict.fromkeys(
