@@ -1,6 +1,6 @@
 """An order that is charged, waits a day for an approval, and ships; run turn by turn, without any infrastructure.
 
-    python examples/checkout.py
+python examples/checkout.py
 """
 
 from __future__ import annotations

@@ -37,6 +37,9 @@ class Allowed:
 # (rule, "file" or "file:qualified name") -> how far, and why. An entry that is no longer needed fails.
 EXCEPTIONS: dict[tuple[str, str], Allowed] = {
     ("empty word", "src/perdure/errors.py:InternalError"): Allowed(1, "a promised name: an error that is our bug"),
+    ("public methods", "src/perdure/kernel/futures.py:UnitTask"): Allowed(13, "what asyncio asks of a task"),
+    ("public methods", "src/perdure/kernel/loop.py:WorkflowLoop"): Allowed(23, "what asyncio asks of a loop, mostly"),
+    ("public methods", "src/perdure/testing/harness.py:Harness"): Allowed(13, "promised names"),
 }
 
 
@@ -226,6 +229,10 @@ def test_the_list_of_public_names_is_complete_and_sorted_and_each_is_there() -> 
 # --- tests do not wait ----------------------------------------------------------------------
 
 
+# Files that are workflow code as a whole, though no decorator in them says so, and why.
+WORKFLOW_CODE = {"tests/kernel/random_workflows.py": "what it decorates runs in workflows, which find it by name"}
+
+
 def real_sleeps(module: ast.Module) -> list[int]:
     """The lines that would wait for real: `time.sleep`, or `asyncio.sleep` of more than nothing, outside workflows.
 
@@ -272,7 +279,7 @@ def _is_workflow(node: ast.expr) -> bool:
 
 
 def test_no_test_waits_for_real() -> None:
-    tests = [path for path in modules() if name_of(path).startswith("tests/")]
+    tests = [path for path in modules() if name_of(path).startswith("tests/") and name_of(path) not in WORKFLOW_CODE]
     assert {name_of(path): lines for path in tests if (lines := real_sleeps(tree_of(path)))} == {}
 
 

@@ -24,7 +24,8 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_every_error_has_an_entry() -> None:
-    names = {name for name, value in vars(errors).items() if inspect.isclass(value) and value.__module__ == "perdure.errors"}
+    classes = {name: value for name, value in vars(errors).items() if inspect.isclass(value)}
+    names = {name for name, value in classes.items() if value.__module__ == "perdure.errors"}
     rows = {match[1] for match in re.finditer(r"^\| `(\w+)` \|", PAGES["errors.md"], re.MULTILINE)}
     assert names - {"Failure"} == rows
 

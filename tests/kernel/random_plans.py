@@ -73,6 +73,4 @@ HANDLERS: st.SearchStrategy[Node | None] = st.none() | SIMPLE
 # One thing that a turn is told: what, and which of those that are open.
 KINDS = ("resolve", "resolve", "resolve", "fail", "ended", "signal", "signal", "update", "query")
 MOVES = st.tuples(st.sampled_from(KINDS), st.integers(0, 5))
-BATCHES: st.SearchStrategy[list[list[tuple[str, int]]]] = st.lists(
-    st.lists(MOVES, min_size=1, max_size=4), max_size=8
-)
+BATCHES: st.SearchStrategy[list[list[tuple[str, int]]]] = st.lists(st.lists(MOVES, min_size=1, max_size=4), max_size=8)

@@ -7,7 +7,7 @@ name of an operation of `OPERATIONS`, and what it is given. What an operation dr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import perdure
@@ -397,5 +397,3 @@ async def handed(player: Player, how: str, node: Node, then: Node) -> Any:
         return await player.play(then)
 
     return list(await asyncio.gather(second(), first()))
-
-

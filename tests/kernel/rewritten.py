@@ -41,6 +41,11 @@ async def invoice(number: int) -> str:
     return f"invoice {number}"
 
 
+@workflow(name="bill")
+async def invoice_by_another_name(number: int) -> str:
+    return f"invoice {number}"
+
+
 @workflow
 async def reminder(number: int) -> str:
     return f"reminder {number}"
@@ -194,6 +199,11 @@ async def timer_first() -> list[Any]:
 
 
 @workflow
+async def renamed_child() -> str:
+    return await invoice_by_another_name(7)
+
+
+@workflow
 async def other_child() -> str:
     return await reminder(7)
 
@@ -204,7 +214,7 @@ async def task_for_child() -> str:
 
 
 @workflow
-async def child_renamed() -> str:
+async def child_with_id() -> str:
     return await child(invoice, 7, id="bill-7")
 
 
@@ -307,12 +317,13 @@ CHANGED = [
     Case("loop_shortened", task_loop, LOOP, loop_shortened, strict=(2, "kind")),
     Case("violation_task_type", task, ((resolve(0, "text"),),), other_task, (0, "name"), (0, "name")),
     Case("violation_task_order", two_tasks, ((resolve(0, "a"),),), tasks_swapped, (0, "name"), (0, "name")),
-    Case("violation_child_name", one_child, ((resolve(0, "x"),),), other_child, (0, "name"), (0, "name")),
-    Case("violation_child_kind", one_child, ((resolve(0, "x"),),), task_for_child, strict=(0, "kind")),
+    Case("violation_child_name", one_child, ((resolve(0, "x"),),), renamed_child, (0, "name"), (0, "name")),
+    Case("violation_child_kind", one_child, ((resolve(0, "x"),),), other_child, (0, "name"), (0, "name")),
     # Not in the seed's corpus: what `names` lets pass besides, and the other names that it looks at.
     Case("loop_extended", task_loop, LOOP, loop_extended, strict=(3, "kind")),
+    Case("child_became_task", one_child, ((resolve(0, "x"),),), task_for_child, strict=(0, "kind")),
     Case("kinds_reordered", task_and_timer, SIDE_BY_SIDE, timer_first, strict=(0, "kind")),
-    Case("child_id", one_child, ((resolve(0, "invoice 7"),),), child_renamed, strict=(0, "options.id")),
+    Case("child_id", one_child, ((resolve(0, "invoice 7"),),), child_with_id, strict=(0, "options.id")),
     Case("values_changed", task_and_timer, SIDE_BY_SIDE, other_argument_and_duration, strict=(0, "input[0]")),
     Case("violation_operation", simple_operation, (), other_operation, (0, "name"), (0, "name")),
     Case("violation_promise", promised, (), other_promise, (0, "name"), (0, "name")),

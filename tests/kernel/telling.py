@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -40,7 +40,7 @@ class EvictedHarness(Harness[R]):
 
 
 @contextmanager
-def replayed(kind: type[Harness[Any]]) -> Iterator[Start]:
+def replayed(kind: type[Harness[Any]]) -> Generator[Start]:
     """Make harnesses of a kind; at the end each is replayed strictly, and must say the same once more."""
     made: list[Harness[Any]] = []
 

@@ -74,9 +74,7 @@ async def shaped(shape: str, clean: bool) -> str:
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-def test_m6_a_cancellation_is_raised_where_asyncio_waits_and_its_children_are_cancelled(
-    run: Start, shape: str
-) -> None:
+def test_m6_a_cancellation_is_raised_where_asyncio_waits_and_its_children_are_cancelled(run: Start, shape: str) -> None:
     h = run(shaped, shape, False)
     schedules = asked(h.start())
     turn = h.activate(cancel())

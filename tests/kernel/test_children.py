@@ -169,7 +169,14 @@ def test_m7_a_signal_that_is_sent_wrong_is_refused_at_the_call(run: Start) -> No
         till = child(Till, 0)
         wrong: Any = till.signal
         seen: list[str] = []
-        for args, more in (((Till.pay,), {}), ((Till.pay, "x", 1, 2), {}), ((3,), {}), (("",), {}), (("pay",), {"a": 1})):
+        calls: list[Any] = [
+            ((Till.pay,), {}),
+            ((Till.pay, "x", 1, 2), {}),
+            ((3,), {}),
+            (("",), {}),
+            (("pay",), {"a": 1}),
+        ]
+        for args, more in calls:
             try:
                 wrong(*args, **more)
             except perdure.InvalidValue:

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from perdure import NondeterminismError
 from perdure.model.commands import Command
-from perdure.model.jobs import AnyJob
+from perdure.model.jobs import AnyJob, Recorded
 from perdure.model.turns import TurnRecord
 from perdure.policies import Choice, get_log, new
 from perdure.testing import Harness, Transcript, cancel, evict, resolve
@@ -46,7 +45,7 @@ def examples(everyday: int) -> Callable[[Test], Test]:
     )
 
 
-def jobs_of(harness: Harness[Any]) -> list[tuple[AnyJob, ...]]:
+def jobs_of(harness: Harness[Any]) -> list[tuple[Recorded, ...]]:
     """What each recorded turn was told, without the start."""
     return [record.jobs for record in harness.transcript.turns][1:]
 
@@ -66,13 +65,12 @@ def test_a_random_workflow_replays_to_the_same_bytes(plan: Node, handler: Node |
 
 @examples(200)
 @given(PLANS, HANDLERS, BATCHES)
-def test_no_random_workflow_fails_by_an_error_of_the_kernel(
-    plan: Node, handler: Node | None, batches: Batches
-) -> None:
+def test_no_random_workflow_fails_by_an_error_of_the_kernel(plan: Node, handler: Node | None, batches: Batches) -> None:
     """K15: what a run fails with is what its plan, or whoever answered it, raised."""
     ran = Run(plan, handler).drive(batches)
     assert ran.failure is None or ran.failure.type in EXPECTED, ran.failure
-    assert ran.reports == []
+    # What a plan started and never awaited may fail; asyncio says so when the future is freed.
+    assert [report for report in ran.reports if "exception was never retrieved" not in report] == []
 
 
 EXPECTED = {
@@ -104,9 +102,7 @@ def test_eviction_before_every_turn_and_garbage_collection_change_nothing(
 def _untimed(ran: Harness[Any], like: Harness[Any]) -> str:
     """The transcript of a run, with the times of another one that was told the same."""
     times = [record.now for record in like.transcript.turns]
-    turns = [
-        msgspec.structs.replace(record, now=now) for record, now in zip(ran.transcript.turns, times, strict=True)
-    ]
+    turns = [msgspec.structs.replace(record, now=now) for record, now in zip(ran.transcript.turns, times, strict=True)]
     return msgspec.structs.replace(ran.transcript, turns=tuple(turns)).to_json()
 
 
@@ -124,15 +120,18 @@ def test_one_command_dropped_doubled_swapped_or_changed_is_found(
     places = [(turn, at) for turn, record in enumerate(records) for at in range(len(record.commands))]
     for turn, at in data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=4, unique=True)):
         for what, damaged in _damages(records[turn], at):
-            broken = msgspec.structs.replace(
-                ran.transcript, turns=(*records[:turn], damaged, *records[turn + 1 :])
-            )
-            try:
-                Harness.replay_transcript(workflow_of(handler), broken)
-            except NondeterminismError as error:
-                assert "Likely cause" in str(error)
-            else:
-                pytest.fail(f"{what} of command {at} of turn {turn} was not found: {records[turn].commands[at]}")
+            broken = msgspec.structs.replace(ran.transcript, turns=(*records[:turn], damaged, *records[turn + 1 :]))
+            found = _refusal(handler, broken)
+            assert found, f"{what} of command {at} of turn {turn} was not found: {records[turn].commands[at]}"
+            assert "Likely cause" in str(found)
+
+
+def _refusal(handler: Node | None, broken: Transcript) -> NondeterminismError | None:
+    try:
+        Harness.replay_transcript(workflow_of(handler), broken)
+    except NondeterminismError as error:
+        return error
+    return None
 
 
 def _damages(record: TurnRecord, at: int) -> list[tuple[str, TurnRecord]]:

@@ -40,7 +40,7 @@ def every(cases: list[Case]) -> pytest.MarkDecorator:
 
 
 def test_k11_the_corpus_holds_every_history_of_seed_001_and_no_other_file() -> None:
-    assert len(UNCHANGED + [case for case in CHANGED[:5]]) == 22
+    assert len([*UNCHANGED, *CHANGED[:5]]) == 22
     assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(case.name for case in CASES)
 
 

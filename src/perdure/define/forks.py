@@ -82,8 +82,6 @@ async def parallel(*branches: Any, join: Any = "all") -> Any:
     except InvalidValue:
         kernel.discard(branches)
         raise
-    if not branches:
-        return {} if isinstance(join, Merge) else []
     fork = Fork(executor, "parallel", branches, needed)
     order = await fork.ends()
     if join == "settled":

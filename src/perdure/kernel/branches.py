@@ -110,6 +110,8 @@ class Fork:
         self._units.append(unit)
 
     def _watch(self) -> None:
+        if not self.futures:
+            self.joint.set_result(None)
         self._note_ends(range(len(self.futures)))
         for number, future in enumerate(self.futures):
             if number in self._noted:

@@ -22,6 +22,7 @@ from perdure import codec
 from perdure.errors import InternalError, NondeterminismError, RunClosed
 from perdure.kernel import endings, primitives
 from perdure.kernel.cancellation import cancel_scope
+from perdure.kernel.closing import close_units
 from perdure.kernel.desk import Desk, Open
 from perdure.kernel.futures import DelayHandle
 from perdure.kernel.innards import REGISTER_TASK
@@ -110,7 +111,7 @@ class Executor(Desk):
     def close(self) -> None:
         """Close every coroutine of the run; nothing that they do meanwhile counts (K18)."""
         self._evicted = True
-        self.loop.close_units()
+        close_units(self.loop)
         self._open.clear()
         self._waiting.clear()
 
@@ -139,6 +140,8 @@ class Executor(Desk):
         cancels, self._cancels = self._cancels, []
         for scope, reason in cancels:
             cancel_scope(self, scope, reason)
+        if answers and not self.loop.ready:
+            self._look_at_conditions()  # what no unit waits for can make a condition true all the same
         self.rounds.drain()
         for message in messages:
             take = self.updates.dispatch if isinstance(message, jobs.UpdateRequested) else self.mailbox.dispatch
@@ -159,7 +162,7 @@ class Executor(Desk):
         self.matcher.end(self.commands)
         if self.decision is not None:
             self.ended = True
-            self.loop.close_units()
+            close_units(self.loop)
             self._open.clear()
             self._waiting.clear()
 

@@ -25,13 +25,8 @@ from perdure.kernel.innards import REGISTER_TASK, SET_RESULT, called_by_wait_for
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit
 
-CLOSING_ATTEMPTS_MAX = 1_000
 GENERATORS_KEPT = 64
 WAKE = UnitTask.wake
-
-# Coroutines that would not close. They are kept, so that the garbage collector never resumes them in another run.
-ABANDONED: list[object] = []
-NO_CODE = compile("", "<abandoned>", "exec")
 
 
 class Host(Protocol):
@@ -50,12 +45,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     __slots__ = (
         "_cancels",
-        "_generators",
         "_outside",
         "_yielded",
         "closing",
         "futures_hashed",
         "gathers_hashed",
+        "generators",
         "host",
         "own_code",
         "ready",
@@ -88,7 +83,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.reports: list[str] = []
         self._cancels: list[tuple[UnitTask, Any]] = []
         self._yielded: list[UnitTask] = []
-        self._generators: dict[int, AsyncGenerator[Any, Any]] = {}
+        self.generators: dict[int, AsyncGenerator[Any, Any]] = {}
         self._outside: tuple[Any, Any, Any] = (None, None, None)
 
     # --- a turn ---------------------------------------------------------------------------------
@@ -144,18 +139,6 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """Remember the first violation, so that the turn fails even where workflow code swallows the error."""
         if self.violation is None and not self.closing:
             self.violation = error
-
-    def close_units(self) -> None:
-        """Close every coroutine; what it does meanwhile is refused and leaves no trace (K18)."""
-        self.closing = True
-        for unit in sorted(self.units, key=_key, reverse=True):
-            for task in reversed(unit.tasks):
-                self._close(task)
-        for generator in list(self._generators.values()):
-            self._close_generator(generator)
-        self.units.clear()
-        self.ready.clear()
-        self._generators.clear()
 
     def next_settlement(self) -> int:
         """The how-many-th answer of the run this is."""
@@ -333,41 +316,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return error
 
     def _keep_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        if len(self._generators) > GENERATORS_KEPT:
-            self._generators = {key: one for key, one in self._generators.items() if _is_alive(one)}
-        self._generators[id(generator)] = generator
-
-    def _close(self, task: UnitTask) -> None:
-        self.task = task
-        for _ in range(CLOSING_ATTEMPTS_MAX):
-            try:
-                pause = task.context.run(task.coroutine.throw, GeneratorExit())
-            except (Exception, GeneratorExit, asyncio.CancelledError, RunEnds):
-                break
-            except BaseException as error:
-                self._abandon(task, f"was stopped by {type(error).__name__}")
-                break
-            if getattr(pause, "_asyncio_future_blocking", False):
-                pause._asyncio_future_blocking = False  # else the next await of it fails at once, without a pause
-        else:
-            self._abandon(task, "goes on regardless")
-        self.task = None
-
-    def _abandon(self, task: UnitTask, why: str) -> None:
-        ABANDONED.append(task)
-        # The interpreter would resume it once more at its exit, to close it. The garbage collector cannot look into a
-        # code object: what is a constant of its own code stays as it is.
-        task.kept = NO_CODE.replace(co_consts=(task,))
-        self.reports.append(f"unit {task.unit.text} was abandoned while its run was closed: it {why}")
-
-    def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        closing: Any = generator.aclose()
-        for _ in range(CLOSING_ATTEMPTS_MAX):
-            try:
-                closing.send(None)
-            except (Exception, GeneratorExit, asyncio.CancelledError, RunEnds):
-                return
-        ABANDONED.append(generator)
+        if len(self.generators) > GENERATORS_KEPT:
+            self.generators = {key: one for key, one in self.generators.items() if _is_alive(one)}
+        self.generators[id(generator)] = generator
 
 
 def running_loop() -> WorkflowLoop | None:
@@ -389,10 +340,6 @@ def _refusing(method: str) -> Callable[..., Any]:
 for _method in LOOP_METHODS:
     setattr(WorkflowLoop, _method, _refusing(_method))
 setattr(WorkflowLoop, "__abstractmethods__", frozenset[str]())  # noqa: B010  # a method that asyncio adds is no obstacle
-
-
-def _key(unit: Unit) -> Any:
-    return unit.key
 
 
 def _task_key(entry: tuple[UnitTask, Any]) -> Any:

@@ -309,7 +309,7 @@ def _same(expected: Actions, actual: Actions) -> bool:
     # Most often the very same tokens; else comparing keys is three times as quick as comparing tokens.
     if expected[0] is actual[0] and expected == actual:
         return True
-    return [action.sort_key for action in expected] == [action.sort_key for action in actual]
+    return list(map(by_sort_key, expected)) == list(map(by_sort_key, actual))
 
 
 def _without(actions: Actions, position: int) -> Actions:
