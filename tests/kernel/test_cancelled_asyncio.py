@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ async def in_wait(run_it: Any) -> None:
     await asyncio.wait(tasks)
 
 
-async def in_wait_for(run_it: Any) -> None:
+async def in_wait_for(run_it: Callable[[str], Awaitable[Any]]) -> None:
     await asyncio.wait_for(asyncio.gather(run_it("a"), run_it("b")), 1000)
 
 
@@ -161,9 +162,8 @@ async def for_condition_held_by_another() -> None:
 
     async def holder() -> None:
         await asyncio.sleep(0)
-        async with condition:
-            async with shielded():
-                await act("hold")
+        async with condition, shielded():
+            await act("hold")
 
     async with asyncio.TaskGroup() as group:
         group.create_task(holder())
@@ -321,14 +321,16 @@ def test_m6_a_task_that_is_cancelled_behind_a_shield_hears_of_it_afterwards(run:
 def test_m6_a_group_around_an_activity_that_is_waited_for_ends_with_it(run: Start) -> None:
     @workflow
     async def grouped() -> str:
-        async def slow() -> str:
-            return await waits("x")
+        results: list[str] = []
+
+        async def slow() -> None:
+            results.append(await waits("x"))
 
         try:
             async with asyncio.TaskGroup() as group:
-                task = group.create_task(slow())
+                group.create_task(slow())
         except asyncio.CancelledError:
-            return f"raised, {task.result()}"
+            return f"raised, {results[0]}"
         return "went on"
 
     h = run(grouped)
@@ -344,11 +346,10 @@ def test_m6_a_race_in_a_group_in_a_scope_is_cancelled_as_one(run: Start) -> None
         async def contest() -> Any:
             return await race(work("a"), perdure.wait_until(lambda: False), sleep(9))
 
-        async with scope() as region:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(contest())
-                await receive("stop")
-                region.cancel()
+        async with scope() as region, asyncio.TaskGroup() as group:
+            group.create_task(contest())
+            await receive("stop")
+            region.cancel()
         return "left"
 
     h = run(deep)

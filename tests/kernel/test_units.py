@@ -207,7 +207,8 @@ def test_k2_wait_for_never_makes_a_unit(timeout: float | None) -> None:
         await asyncio.sleep(0)
 
     async def body() -> None:
-        for awaitable in (inner(), act("future")):
+        awaitables: list[Awaitable[object]] = [inner(), act("future")]
+        for awaitable in awaitables:
             try:
                 await asyncio.wait_for(awaitable, timeout)
             except TimeoutError:

@@ -14,7 +14,8 @@ from perdure import update as takes_update
 from perdure.model.turns import Waiting
 from perdure.testing import Harness, evict, fire, resolve, signal, update
 from tests.kernel.telling import Start, act, asked
-from tests.kernel.waiting_samples import SAMPLES, Sample
+from tests.kernel.waiting_samples import Sample
+from tests.kernel.waiting_samples_asyncio import SAMPLES
 
 
 def lines(waits: list[Waiting]) -> list[tuple[str, str, int]]:
