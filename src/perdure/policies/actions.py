@@ -118,7 +118,7 @@ def canonical(actions: Iterable[Action]) -> tuple[Action, ...]:
     except TypeError as error:
         raise InvalidValue(f"what can run is a list of actions, not {actions!r}") from error
     try:
-        keys = list(map(by_sort_key, actions))
+        keys = [action.sort_key for action in actions]
         # A kernel asks in canonical order: then one look along the keys is all. Else it ends at the first step back.
         if all(map(lt, keys, keys[1:])):
             return actions

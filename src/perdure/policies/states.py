@@ -90,6 +90,10 @@ class Rule(Protocol):
 
     def pick(self, enabled: Actions, step: int) -> tuple[int, Rule]: ...
 
+    def recognises(self, given: Actions, step: int) -> bool:
+        """Whether this is known to be a set in canonical order, so that it need not be looked through."""
+        return False
+
 
 class Recording:
     """A policy and the log of what it chose: every decision, also where only one action was enabled (P2)."""
@@ -135,6 +139,8 @@ class Recording:
         # A kernel asks in canonical order and with the same tokens; then comparing finds them identical one by one,
         # and neither is a key read nor anything sorted.
         known = self._recognise(given) if given else None
+        if known is None and given and self._rule.recognises(given, self._step):
+            known = given, given
         actions, stored = known or self._settle(given)
         position, rule = self._rule.pick(actions, self._step)
         heir = self._after(rule, actions, stored, position)
@@ -202,7 +208,7 @@ State: TypeAlias = Deterministic | Recording
 STATES = (Deterministic, Recording)
 
 
-class FirstRule:
+class FirstRule(Rule):
     """The first in canonical order."""
 
     __slots__ = ()
@@ -214,7 +220,7 @@ class FirstRule:
         return "deterministic policy"
 
 
-class SeededRule:
+class SeededRule(Rule):
     """Any of them with the same probability, by a number that follows from the seed and the step alone.
 
     So the choices do not depend on what else draws random numbers, and a policy that begins at step n chooses as one
@@ -244,33 +250,57 @@ class SeededRule:
         return f"nondeterministic policy with seed {self._seed}"
 
 
-class ReplayRule:
+class ReplayRule(Rule):
     """What the log says, step by step, as long as what is enabled is what was enabled then (P3)."""
 
-    __slots__ = ("_first_step", "_left", "_script")
+    __slots__ = ("_first_step", "_left", "_met", "_script")
 
-    def __init__(self, script: Sequence[Link], first_step: int, left: Actions = ()) -> None:
+    def __init__(
+        self, script: Sequence[Link], first_step: int, left: Actions = (), met: tuple[Actions, Actions] = ((), ())
+    ) -> None:
         self._script = script
         self._first_step = first_step
         self._left = left
+        self._met = met  # the last two that were compared and found to be the same
 
     def pick(self, enabled: Actions, step: int) -> tuple[int, ReplayRule]:
         number = step - self._first_step
         if number >= len(self._script):
             raise ReplayExhausted(step)
-        _, stored, position = self._script[number]
-        expected = self._left if stored is None else stored
-        if not _same(expected, enabled):
+        expected, position = self._at(number)
+        if not self._meets(expected, enabled):
             raise Divergence(expected, enabled, step)
         # What is left is told by the caller's own tokens, so that the rest of the round is compared by identity.
         left = _without(enabled, position) if isinstance(enabled[position], Token) else self._left
-        return position, ReplayRule(self._script, self._first_step, left)
+        return position, ReplayRule(self._script, self._first_step, left, self._met)
+
+    def recognises(self, given: Actions, step: int) -> bool:
+        """Whether this is what was enabled then, which stands in the log in canonical order."""
+        number = step - self._first_step
+        try:
+            return number < len(self._script) and self._meets(self._at(number)[0], given)
+        except AttributeError:  # something in it is no action
+            return False
+
+    def _at(self, number: int) -> tuple[Actions, int]:
+        """What was enabled at this entry of the log, and the position of what was taken."""
+        _, stored, position = self._script[number]
+        return (self._left if stored is None else stored), position
+
+    def _meets(self, expected: Actions, actual: Actions) -> bool:
+        # A set often comes again as the same two tuples, and `recognises` comes before `pick`.
+        if self._met[0] is expected and self._met[1] is actual:
+            return True
+        if len(expected) != len(actual) or not _same(expected, actual):
+            return False
+        self._met = expected, actual
+        return True
 
     def __repr__(self) -> str:
         return f"replay of {len(self._script)} choices"
 
 
-class OwnRule:
+class OwnRule(Rule):
     """What somebody's own policy says, once it is checked."""
 
     __slots__ = ("_policy",)
@@ -309,7 +339,7 @@ def _same(expected: Actions, actual: Actions) -> bool:
     # Most often the very same tokens; else comparing keys is three times as quick as comparing tokens.
     if expected[0] is actual[0] and expected == actual:
         return True
-    return list(map(by_sort_key, expected)) == list(map(by_sort_key, actual))
+    return [action.sort_key for action in expected] == [action.sort_key for action in actual]
 
 
 def _without(actions: Actions, position: int) -> Actions:
