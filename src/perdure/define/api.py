@@ -51,7 +51,7 @@ def sleep(duration: Duration) -> asyncio.Future[None]:
     executor, unit = run_and_unit("sleep")
     seconds = codec.duration_seconds(duration, "sleep")
     if not seconds:
-        made = Yielded(executor.loop)
+        made = Yielded(loop=executor.loop)
         made.set_result(None)
         return made
     return calls.start_timer(executor, unit, seconds)

@@ -17,7 +17,7 @@ class Condition(LoopFuture):
     __slots__ = ("_desk", "_predicate", "deadline", "scope", "seq", "since_turn", "unit", "where")
 
     def __init__(self, desk: Desk, unit: Unit, predicate: Callable[[], object]) -> None:
-        super().__init__(desk.loop)
+        super().__init__(loop=desk.loop)
         self._desk = desk
         self._predicate = predicate
         self.seq = -1

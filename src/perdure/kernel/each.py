@@ -65,7 +65,7 @@ class Each:
             self._begin()
             self._fill()
             while not self._window and not self._exhausted:
-                self._more = LoopFuture(self._desk.loop)
+                self._more = LoopFuture(loop=self._desk.loop)
                 await self._more
             value = await self._first_of_window()
         except BaseException:
@@ -131,7 +131,7 @@ class Each:
                 self._start(item)
                 self._wake_consumer()
                 while len(self._window) >= self._limit:
-                    self._room = LoopFuture(self._desk.loop)
+                    self._room = LoopFuture(loop=self._desk.loop)
                     await self._room
                 if self._failure is not None:
                     break

@@ -54,15 +54,12 @@ class LoopFuture(asyncio.Future[Any]):
 
     __slots__ = ("_number",)
 
-    def __init__(self, loop: Any) -> None:
-        super().__init__(loop=loop)
-        self._number = 0
-
     def __hash__(self) -> int:
         loop: Any = self.get_loop()
-        if not self._number:
-            loop.futures_hashed = self._number = loop.futures_hashed + 1
-        return (self._number * HASH_FACTOR ^ loop.salt) & HASH_MASK
+        number: int = getattr(self, "_number", 0)
+        if not number:
+            loop.futures_hashed = self._number = number = loop.futures_hashed + 1
+        return (number * HASH_FACTOR ^ loop.salt) & HASH_MASK
 
 
 class PlainFuture(LoopFuture):
@@ -71,7 +68,7 @@ class PlainFuture(LoopFuture):
     __slots__ = ("delay",)
 
     def __init__(self, loop: Any) -> None:
-        super().__init__(loop)
+        super().__init__(loop=loop)
         self.delay: DelayHandle | None = None
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -87,7 +84,7 @@ class Joint(LoopFuture):
     __slots__ = ("_stop", "cancel_requested", "what")
 
     def __init__(self, loop: Any, what: Callable[[], str], stop: Callable[[], object]) -> None:
-        super().__init__(loop)
+        super().__init__(loop=loop)
         self._stop = stop
         self.what = what
         self.cancel_requested = False
@@ -198,14 +195,14 @@ class UnitTask(LoopFuture):
 
     def __init__(
         self,
-        loop: TaskLoop,
+        loop: Any,
         coroutine: Coroutine[Any, Any, Any],
         unit: Unit,
         scope: Scope,
         context: Context | None = None,
     ) -> None:
-        super().__init__(loop)
-        self.loop = loop
+        super().__init__(loop=loop)
+        self.loop: TaskLoop = loop
         self.coroutine = coroutine
         self.unit = unit
         self.scope = self.base = scope

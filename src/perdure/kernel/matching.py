@@ -32,6 +32,8 @@ class Story:
 class Strict:
     """Every recorded command is met exactly once, in order, alike in all that counts (K10)."""
 
+    __slots__ = ("_before", "_mismatch", "_position", "_record", "_story", "_turn", "_turns")
+
     def __init__(self, story: Story, turns: Sequence[TurnRecord] = ()) -> None:
         self._story = story
         self._turns = turns
@@ -143,6 +145,8 @@ class Names(Strict):
     So kinds may be reordered against each other, and a run may stop short or go on. Answers find their operation
     by kind and ordinal, because the numbers of the record need not be those of the run.
     """
+
+    __slots__ = ("_live", "_met", "_misnamed", "_recorded", "_seqs")
 
     def __init__(self, story: Story, turns: Sequence[TurnRecord]) -> None:
         super().__init__(story, turns)

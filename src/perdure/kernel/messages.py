@@ -54,7 +54,7 @@ class Receiver(LoopFuture):
     )
 
     def __init__(self, desk: Desk, unit: Unit, reads: Mapping[str, Any], *, single: bool, default: Any) -> None:
-        super().__init__(desk.loop)
+        super().__init__(loop=desk.loop)
         self._desk = desk
         self._reads = reads
         self._names_only_one = single
@@ -147,7 +147,7 @@ class Mailbox:
         self._buffered: dict[str, list[Letter]] = {}
         self._receivers: list[Receiver] = []
         self._served: list[Receiver] = []
-        self._seen: set[str] = set()
+        self._seen: dict[str, None] = {}  # a set that is empty takes three times as much
         self._arrivals = 0
         self._handlers = 0
 
@@ -157,7 +157,7 @@ class Mailbox:
             if job.message_id in self._seen:
                 self._desk.dropped += 1
                 return False
-            self._seen.add(job.message_id)
+            self._seen[job.message_id] = None
         self._arrivals += 1
         self.deliver(Letter(job.name, job.encoded, self._arrivals, job.message_id))
         return True

@@ -55,7 +55,7 @@ class Operation(LoopFuture):
     )
 
     def __init__(self, desk: Desk, command: Command, unit: Unit, scope: Scope, reads: Any = Any) -> None:
-        super().__init__(desk.loop)
+        super().__init__(loop=desk.loop)
         self._desk = desk
         self.cancel_sent = False
         self.kind = command.kind

@@ -191,7 +191,7 @@ class Phase:
 
     async def _admitted(self, letter: Letter | None, update: Update | None) -> bool:
         if self._busy:
-            gate = Gate(self.desk.loop)
+            gate = Gate(loop=self.desk.loop)
             self._queue.append(Turnstile(gate, letter, update))
             if not await gate:
                 return False
