@@ -22,6 +22,15 @@ The tree::
     │   ├── ChildFailed
     │   ├── ExternalFailed       a signal or cancellation sent to another run
     │   └── PromiseRejected
+    ├── RunEnded                 a run ended without a value (`.failure` says why)
+    │   ├── RunFailed
+    │   ├── RunCancelled
+    │   ├── RunTerminated
+    │   └── RunTimedOut
+    ├── StoreError               the store could not do it
+    │   ├── StoreUnavailable     try again: it cannot be reached, is full, or may not be written
+    │   ├── LeaseLost            another worker holds this run now; drop the turn
+    │   └── StoreCorrupt         what is stored is not what was written
     ├── ApplicationError         raise it yourself, to steer retries
     └── InternalError            our bug; please report it
 
@@ -187,6 +196,52 @@ class ExternalFailed(OperationFailed):
 
 class PromiseRejected(OperationFailed):
     """The outside rejected a promise."""
+
+
+# --- how a run ended --------------------------------------------------------------------------
+
+
+class RunEnded(PerdureError):
+    """A run ended without a value: `failure` says why."""
+
+    def __init__(self, message: str, failure: Failure) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class RunFailed(RunEnded):
+    """Its workflow raised."""
+
+
+class RunCancelled(RunEnded):
+    """It was asked to cancel, and did."""
+
+
+class RunTerminated(RunEnded):
+    """It was ended from outside, without asking it."""
+
+
+class RunTimedOut(RunEnded):
+    """It took longer than its time limit."""
+
+
+# --- the store could not do it ----------------------------------------------------------------
+
+
+class StoreError(PerdureError):
+    """The store could not do it. What was not acknowledged may or may not have been written."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or written now. Nothing was written; try again once that is mended."""
+
+
+class LeaseLost(StoreError):
+    """Another worker holds this run now. Nothing was written; drop the turn, do not retry."""
+
+
+class StoreCorrupt(StoreError):
+    """What is stored is not what was written: the message names it. Only the run that it belongs to is stopped."""
 
 
 class ApplicationError(PerdureError):

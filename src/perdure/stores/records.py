@@ -1,0 +1,267 @@
+"""Records: what a store keeps, and what its transitions take and give; frozen data of perdure.stores.port.
+
+What is kept of jobs, commands and values is JSON that no store reads. Times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from perdure.errors import Failure
+
+Status = Literal["running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued"]
+IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
+
+NO_TURN = -1
+NO_CHECKSUM = b""
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to be: what never changes of it."""
+
+    run_id: str
+    workflow_id: str
+    workflow: str
+    version: str | None = None
+    queue: str = "default"
+    priority: int = 0
+    seed: int
+    input: bytes
+    keywords: bytes = b""
+    started: bytes  # the job of kind started, as JSON
+    deadline_us: int | None = None  # when the run times out
+
+
+class Blocked(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a run cannot go on, for a person and for the next try."""
+
+    kind: str  # nondeterminism, violation, unknown_workflow, undecodable, corrupt, error
+    reason: str
+    since_us: int
+    tries: int = 1
+    retry_us: int | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it stands."""
+
+    number: int  # the store's own name for it, growing in the order of creation
+    facts: NewRun
+    status: Status = "running"
+    blocked: Blocked | None = None
+    result: bytes | None = None  # JSON: the value if completed, a failure if it ended otherwise
+    created_us: int
+    closed_us: int | None = None
+    wake_us: int | None = None  # from when on a worker has to look at it; None: not before a message comes
+    owner: int | None = None  # the lease of the worker that has it
+    last_turn: int = NO_TURN
+    checksum: bytes = NO_CHECKSUM  # of its last turn
+    accepted: int = 0  # messages that were ever accepted for it: their numbers are 1, 2, 3 …
+    consumed: int = 0  # those that a turn has taken; always the first ones
+    waiting: bytes | None = None  # what its units wait for, as JSON, when it was parked last
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn as it is kept: `record` is JSON; `notes`, outside the history, are for people (attempts)."""
+
+    number: int
+    record: bytes
+    checksum: bytes  # chain(previous turn's, number, record)
+    notes: bytes | None = None
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Something accepted for a run that no turn has taken yet. `job` is JSON; `notes` go to the turn that takes it."""
+
+    number: int
+    job: bytes
+    message_id: str | None = None
+    accepted_us: int
+    notes: bytes | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt of an activity, for people to see."""
+
+    attempt: int
+    worker: str
+    started_us: int
+    ended_us: int
+    outcome: str  # completed, failed, timed_out, cancelled, worker_died
+    failure: Failure | None = None
+
+
+class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+    """An activity to be run."""
+
+    id: str  # of the activity (K8), and its idempotency key
+    seq: int
+    name: str
+    queue: str = "default"
+    priority: int = 0  # larger goes first
+    input: bytes
+    keywords: bytes = b""
+    options: bytes = b"{}"  # the effective ones, as JSON
+    due_us: int | None = None  # not before; None: now
+    claimed: bool = False  # inserted as the first attempt of the worker that commits it
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """An activity that has not been answered."""
+
+    id: str
+    run: int
+    run_id: str
+    workflow_id: str
+    seq: int
+    name: str
+    queue: str
+    priority: int
+    input: bytes
+    keywords: bytes
+    options: bytes
+    scheduled_us: int
+    due_us: int
+    attempt: int = 0  # how often it was taken
+    failures: int = 0  # how often an attempt reported a failure
+    owner: int | None = None
+    started_us: int | None = None
+    details: bytes | None = None  # of its last heartbeat
+    heartbeat_us: int | None = None
+    cancel: bool = False
+    attempts: tuple[Attempt, ...] = ()
+
+
+class TaskCancel(msgspec.Struct, frozen=True):
+    """The workflow does not want an activity any more; with `answer` it waits for how it ends."""
+
+    id: str
+    answer: bool = False
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """The end of a run. Its open tasks are cancelled, but for those that its last turn scheduled."""
+
+    status: Status
+    result: bytes | None = None
+
+
+class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one turn comes to: all of it is written, or nothing."""
+
+    run: int
+    owner: int
+    turn: Turn
+    previous: bytes  # checksum of the turn before: the run must stand there
+    consumed: int  # messages taken so far, this turn's included
+    finished: tuple[str, ...] = ()  # tasks whose answers this turn took directly from the worker
+    new_tasks: tuple[NewTask, ...] = ()
+    cancels: tuple[TaskCancel, ...] = ()
+    wake_us: int | None = None
+    park: bool = False  # give the run back, unless a message is waiting
+    waiting: bytes | None = None
+    closing: Closing | None = None
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """A turn was committed. `pending`: messages that wait; the run was then not parked."""
+
+    pending: int = 0
+    parked: bool = False
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """Start a run, perhaps with a first message. `claim` is the lease of a worker that would take it at once."""
+
+    facts: NewRun
+    id_policy: IdPolicy = "use_existing"
+    wake_us: int | None = None  # None: now
+    claim: int | None = None
+    message: bytes | None = None
+    message_id: str | None = None
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """The run that a start came to; `message` is the number of its message; `claimed`: the caller owns it now."""
+
+    run: Run
+    new: bool
+    message: int = 0
+    claimed: bool = False
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A message was accepted, as this number; `claimed`: the caller owns the run now, which was free."""
+
+    run: Run
+    number: int
+    claimed: bool = False
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt came to, where its answer does not go straight into a turn. Either `job` or `retry_us`.
+
+    With `job`, the task is done: it is removed, and the job becomes a message of its run, if that is still running.
+    With `retry_us`, it is free again from then on; one that has been cancelled meanwhile is answered as cancelled.
+    """
+
+    id: str
+    owner: int
+    attempt: Attempt
+    job: bytes | None = None
+    retry_us: int | None = None
+    counts: bool = True  # as a failure of the retry policy
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """A heartbeat of an attempt."""
+
+    id: str
+    owner: int
+    details: bytes | None = None
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that is, or was, alive. Its number is never given twice: it is the fencing number (E3)."""
+
+    number: int
+    name: str  # for people: host and process id
+    queues: Mapping[str, int]
+    started_us: int
+    expires_us: int
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A query that another process asked. `arguments` is JSON."""
+
+    number: int
+    run: int
+    run_id: str
+    workflow: str
+    name: str
+    arguments: bytes
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs to list; what is None does not matter."""
+
+    status: tuple[str, ...] | None = None
+    workflow: str | None = None
+    workflow_id: str | None = None
+    created_from_us: int | None = None
+    created_to_us: int | None = None
+    closed_from_us: int | None = None
+    closed_to_us: int | None = None
+    blocked: bool | None = None
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Something that is not as it was written: which row of which table, and what is wrong with it."""
+
+    table: str
+    row: str
+    problem: str
+    run_id: str | None = None
