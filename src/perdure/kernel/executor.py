@@ -92,6 +92,7 @@ class Executor(Desk):
             completed = self._advance(now, answers, messages, record) if advances and not self.ended else None
             if self.ended and advances and completed is None:
                 self.dropped += len(answers)
+                self._meet_nothing(record)
             for query in queries:
                 self.answers.append(answer_query(self, query))
             if evict:
@@ -165,6 +166,12 @@ class Executor(Desk):
             close_units(self.loop)
             self._open.clear()
             self._waiting.clear()
+
+    def _meet_nothing(self, record: TurnRecord | None) -> None:
+        """The run has ended, so that nothing can meet what a later turn's record holds (K11)."""
+        if record is not None:
+            self.matcher.begin(record.turn, record)
+            self.matcher.end(())
 
     # --- jobs that answer -------------------------------------------------------------------------
 
