@@ -5,8 +5,8 @@ Real time is what is measured here, so the limits are real and small; turns spin
 
 from __future__ import annotations
 
-import json
 import math
+import shlex
 import sys
 import threading
 import time
@@ -76,12 +76,12 @@ def test_only_the_frames_of_workflow_code_are_shown() -> None:
     """K14: a turn that spends its time in a library is shown at its own line."""
 
     def workflow() -> None:
-        json.JSONEncoder(indent=1).encode(["a"] * 3_000_000)
+        shlex.split("a" * 9_000_000)  # makes nothing for the garbage collector, whose callbacks swallow an interrupt
 
     with pytest.raises(TurnTimeout) as caught:
         Watchdog(LIMIT, is_workflow_code=is_workflow_code).run(workflow)
     assert f"it stands at {__file__}:{line_of(workflow, 1)} in" in str(caught.value)
-    assert "encoder.py" not in str(caught.value)
+    assert "shlex.py" not in str(caught.value)
 
 
 def test_what_is_no_workflow_code_is_given_twice_the_limit() -> None:

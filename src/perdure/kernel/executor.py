@@ -25,7 +25,6 @@ from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.closing import close_units
 from perdure.kernel.desk import Desk, Open
 from perdure.kernel.futures import DelayHandle
-from perdure.kernel.innards import REGISTER_TASK
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.matching import Strict
 from perdure.kernel.messages import Mailbox
@@ -214,7 +213,6 @@ class Executor(Desk):
         else:
             coroutine = self._begin_instance(arguments, keywords)
         self.root_task = self.loop.spawn(coroutine, self.root, self.root_scope)
-        REGISTER_TASK(self.root_task)
 
     async def _begin_instance(self, arguments: list[Any], keywords: dict[str, Any]) -> Any:
         begin = self.program.begin

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 # What asyncio offers to the authors of other loops; its type stubs leave it out.
-REGISTER_TASK: Callable[[Any], None] = vars(tasks)["_register_task"]
 ENTER_TASK: Callable[[Any, Any], None] = vars(tasks)["_enter_task"]
 LEAVE_TASK: Callable[[Any, Any], None] = vars(tasks)["_leave_task"]
 

@@ -15,13 +15,14 @@ import sys
 from asyncio import events
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context, copy_context
+from types import MethodType
 from typing import Any, NoReturn, Protocol
 
 from perdure.errors import PerdureError, SchedulerViolation
 from perdure.kernel.callsite import caller
 from perdure.kernel.forbidden import LOOP_METHODS, refuse
 from perdure.kernel.futures import Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
-from perdure.kernel.innards import REGISTER_TASK, SET_RESULT, called_by_wait_for, give_current_task, take_current_task
+from perdure.kernel.innards import SET_RESULT, called_by_wait_for, give_current_task, take_current_task
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit
 
@@ -182,7 +183,6 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             unit = unit.child(TASK, unit.tasks_made - 1)
             unit.where = caller(self.own_code)
         task = UnitTask(self, coro, unit, self.host.scope(), context)
-        REGISTER_TASK(task)
         if name is not None:
             task.set_name(name)
         self.units[unit] = None
@@ -211,11 +211,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     # --- what asyncio asks of a loop --------------------------------------------------------------
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
         """Queue a callback for the unit that it belongs to."""
-        owner = getattr(callback, "__self__", None)
-        if type(owner) is UnitTask and getattr(callback, "__func__", None) is WAKE:
-            self._queue(owner.unit, owner)
+        if type(callback) is MethodType and callback.__func__ is WAKE:
+            task: Any = callback.__self__
+            self._queue(task.unit, task)
             return None
         if context is None:
             context = copy_context()
@@ -290,9 +290,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def _unit_of(self, context: Context) -> Unit | None:
         """The unit that a callback belongs to; where its context was made empty: the one that runs, else the root."""
-        unit = context.get(UNIT) or self.stepping or next(iter(self.units), None)
-        if unit is not None and UNIT not in context:
-            context.run(UNIT.set, unit)
+        unit = context.get(UNIT)
+        if unit is None:
+            unit = self.stepping or next(iter(self.units), None)
+            if unit is not None:
+                context.run(UNIT.set, unit)
         return unit
 
     def _queue(self, unit: Unit, entry: Any) -> None:
