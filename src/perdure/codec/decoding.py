@@ -37,11 +37,14 @@ def decode(raw: bytes | msgspec.Raw, type: Any = Any, what: str = "value") -> An
         raise _invalid(what, problem) from None
 
 
-def decode_arguments(raw: bytes | msgspec.Raw, types: Sequence[Any], what: str, names: Sequence[str] = ()) -> list[Any]:
+def decode_arguments(
+    raw: bytes | msgspec.Raw, types: Sequence[Any], what: str, names: Sequence[str] = (), rest: Sequence[Any] = ()
+) -> list[Any]:
     """Each element of a JSON array as its own type (K20). Fewer than `types` are fine: defaults are the callee's.
 
-    `InvalidValue` (section 6) for more of them, naming `what`, and for one that does not fit: its path
-    begins with its name, or with `what argument 3` where `names` does not know it.
+    `rest` is the one type of all that follow, for a callee with `*args`. `InvalidValue` (section 6) for more than are
+    taken, naming `what`, and for one that does not fit: its path begins with its name, or with `what argument 3` where
+    `names` does not know it.
     """
     types = tuple(types)
     try:
@@ -57,6 +60,8 @@ def decode_arguments(raw: bytes | msgspec.Raw, types: Sequence[Any], what: str, 
         parts = _read_parts(raw)
     except Exception as problem:
         raise _invalid(what, problem) from None
+    if rest:
+        types += tuple(rest) * (len(parts) - len(types))
     if len(parts) > len(types):
         raise InvalidValue(f"{what}: takes at most {len(types)} arguments, got {len(parts)}")
     roots = [root_of(index, names) for index in range(len(parts))]

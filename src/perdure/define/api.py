@@ -322,7 +322,15 @@ def _handler(name: str, fn: Callable[..., Any], validate: Callable[..., Any] | N
     if not callable(fn):
         raise InvalidValue(f"the handler of `{name}` must be a function, not {type(fn).__name__}")
     signature = signature_of(fn, name, hidden=1)
-    return Handler(name, fn, signature.reads(), signature.names, signature.required, validate=validate)
+    return Handler(
+        name,
+        fn,
+        signature.reads(),
+        signature.rest_reads(),
+        signature.names,
+        signature.required,
+        validate=validate,
+    )
 
 
 def _returns(fn: Callable[..., Any], name: str) -> Any:

@@ -50,6 +50,7 @@ class Method(Generic[P, R]):
             name=self.name,
             call=self.fn,
             reads=self.signature.reads(),
+            rest=self.signature.rest_reads(),
             parameters=self.signature.names,
             required=self.signature.required,
             keyword_reads=self.signature.keyword_reads(),

@@ -29,7 +29,7 @@ class Signature:
     name: str
     names: tuple[str, ...]
     required: int
-    many: bool
+    many: str | None
     keywords: frozenset[str]
     required_keywords: frozenset[str]
     any_keyword: bool
@@ -39,7 +39,7 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[msgspec.Raw, msgspec.Raw]:
         """A call's arguments as JSON: positional ones, and keyword-only ones. `InvalidValue` if they do not fit."""
-        fits = self.required <= len(args) and (len(args) <= len(self.names) or self.many)
+        fits = self.required <= len(args) and (len(args) <= len(self.names) or self.many is not None)
         if fits and not kwargs and not self.required_keywords:
             return codec.encode_arguments(args, self.names), NOTHING
         positional, by_name = self._bound(args, kwargs)
@@ -49,7 +49,7 @@ class Signature:
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         positional = list(args)
         by_name = dict(kwargs)
-        if len(positional) > len(self.names) and not self.many:
+        if len(positional) > len(self.names) and self.many is None:
             raise self._misfit(f"takes {_count(len(self.names), 'argument')}, and was given {len(positional)}")
         for name in self.names[: len(positional)]:
             if name in by_name:
@@ -74,6 +74,10 @@ class Signature:
         """The types that positional arguments are read as."""
         hints = self.hints()
         return tuple(hints.get(name, Any) for name in self.names)
+
+    def rest_reads(self) -> tuple[Any, ...]:
+        """The type that each of `*args` is read as; empty where the function has none."""
+        return () if self.many is None else (self.hints().get(self.many, Any),)
 
     def keyword_reads(self) -> dict[str, Any]:
         """The types that keyword arguments are read as."""
@@ -111,7 +115,7 @@ def signature_of(fn: Callable[..., Any], name: str, *, hidden: int = 0, depth: i
         name=name,
         names=tuple(one.name for one in positional),
         required=sum(one.default is inspect.Parameter.empty for one in positional),
-        many=any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters),
+        many=next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None),
         keywords=frozenset(one.name for one in keyword_only),
         required_keywords=frozenset(one.name for one in keyword_only if one.default is inspect.Parameter.empty),
         any_keyword=any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters),

@@ -151,6 +151,7 @@ def _program_of(made: Workflow[..., Any]) -> Program:
         name=made.name,
         call=_run_of(fn, made.name),
         reads=signature.reads(),
+        rest=signature.rest_reads(),
         parameters=signature.names,
         keyword_reads=signature.keyword_reads(),
         returns=signature.returns(),

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from perdure import codec
-from perdure.errors import InvalidValue, UsageError
+from perdure.errors import Failure, InvalidValue, OperationFailed, SchedulerViolation, UsageError
 from perdure.kernel.conditions import Condition
-from perdure.kernel.endings import Decision, decide, one
+from perdure.kernel.endings import Decision, decide, encode_failure, failure_from, one
 from perdure.kernel.executor import Executor
 from perdure.kernel.futures import LoopFuture, RunEnds
 from perdure.kernel.messages import Receiver
@@ -33,10 +33,13 @@ class Request(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
     reads: Any = Any
     cancellation: str = "try"
+    defaults: Mapping[str, Any] = {}  # what the definition sets; no part of the command (K10)
 
 
 def ask(executor: Executor, unit: Unit, request: Request, future_type: type[Operation] = Operation) -> Operation:
     """Emit a command that will be answered, and give back its future."""
+    if executor.vet is not None and not executor.matcher.replaying:
+        executor.vet(request.kind, request.name or "", {**request.defaults, **request.options})
     scope = executor.scope()
     refused = executor.loop.scopes_cancelled > 0 and scope.interrupted()
     command = Command(
@@ -54,6 +57,8 @@ def ask(executor: Executor, unit: Unit, request: Request, future_type: type[Oper
     if refused:
         LoopFuture.cancel(operation)
         return operation
+    if request.defaults:
+        executor.defaults[operation.seq] = request.defaults
     executor.emit(command)
     executor.open(operation)
     return operation
@@ -151,22 +156,44 @@ def set_attributes(executor: Executor, unit: Unit, given: dict[str, Any]) -> Non
 
 
 def side_effect(executor: Executor, unit: Unit, name: str, call: Callable[[], object], reads: Any) -> Any:
-    """Run a plain function once and record its value; a replay gives the recorded one back (M11)."""
+    """Run a plain function once and record its value; a replay gives the recorded one back (M11).
+
+    An error is recorded as well, and raised as it is recorded: else a replay would look for a value, and find none.
+    """
     recorded = executor.matcher.ahead("record_side_effect", name)
+    failed = False
     if recorded is not None:
         parts = msgspec.json.decode(recorded.encoded, type=list[msgspec.Raw])
         encoded = parts[0] if parts else codec.NULL
+        failed = bool(recorded.options.get("failed"))
     elif executor.matcher.replaying:
         encoded = codec.NULL  # there is no such record: the turn is doomed, and nothing is executed
     else:
-        value = executor.read_only("a side effect", call)
-        if hasattr(value, "__await__"):
-            if hasattr(value, "close"):
-                value.close()
-            raise InvalidValue(f"side_effect `{name}` must be a plain function: it runs within the turn, at once")
-        encoded = codec.encode(value, f"the value of side effect `{name}`")
-    note(executor, unit, "record_side_effect", name, one(encoded))
+        try:
+            value = executor.read_only("a side effect", call)
+            encoded = _encoded_effect(name, value)
+        except SchedulerViolation:
+            raise
+        except Exception as error:
+            encoded, failed = encode_failure(failure_from(error)), True
+    note(executor, unit, "record_side_effect", name, one(encoded), {"failed": True} if failed else None)
+    if failed:
+        raise _failed_effect(name, msgspec.json.decode(encoded, type=Failure))
     return codec.decode(encoded, reads, f"the value of side effect `{name}`")
+
+
+def _encoded_effect(name: str, value: Any) -> msgspec.Raw:
+    if hasattr(value, "__await__"):
+        if hasattr(value, "close"):
+            value.close()
+        raise InvalidValue(f"side_effect `{name}` must be a plain function: it runs within the turn, at once")
+    return codec.encode(value, f"the value of side effect `{name}`")
+
+
+def _failed_effect(name: str, failure: Failure) -> Exception:
+    if failure.type == InvalidValue.__name__:
+        return InvalidValue(failure.message)
+    return OperationFailed(f"side effect `{name}` failed: {failure}", failure)
 
 
 def patched(executor: Executor, unit: Unit, patch: str) -> bool:

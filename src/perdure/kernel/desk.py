@@ -14,7 +14,8 @@ import msgspec
 
 from perdure.errors import SchedulerViolation
 from perdure.kernel.callsite import caller
-from perdure.kernel.loop import WorkflowLoop
+from perdure.kernel.innards import runs_eagerly
+from perdure.kernel.loop import FOREIGN_TASK, WorkflowLoop
 from perdure.kernel.matching import Strict
 from perdure.kernel.program import Program
 from perdure.kernel.rounds import Rounds
@@ -108,21 +109,23 @@ class Desk:
     def acting(self, call: str, *, emits: bool = True) -> Unit:
         """The unit that has the step. A violation if none has, or if this call may not be made from here (K14)."""
         unit = self.loop.stepping
-        if self.loop.closing:
-            raise SchedulerViolation(f"{call}() was refused: the run is being closed, and what it does now is lost")
-        if self.reading is not None:
+        if self.reading is not None:  # a query is one also where the run has ended, and is closed (M3)
             if not emits and self.reading != "an update_state function":
                 return unit or self.root
             raise self.violation(
                 f"{call}() was called from {self.reading}, which may only read. Nothing was emitted. "
                 "Make the call in the workflow's own code"
             )
+        if self.loop.closing:
+            raise SchedulerViolation(f"{call}() was refused: the run is being closed, and what it does now is lost")
         if unit is None:
             raise self.violation(f"{call}() was called while no unit has the step")
         if UNIT.get(None) is not unit:
             raise self.violation(
                 f"{call}() was called out of turn: it belongs to unit {UNIT.get(None)}, and unit {unit} has the step"
             )
+        if runs_eagerly(self.loop, self.loop.task):
+            raise self.violation(f"{call}() was called out of turn: {FOREIGN_TASK}")
         return unit
 
     def read_only(self, role: str, call: Callable[..., Any], *arguments: Any) -> Any:

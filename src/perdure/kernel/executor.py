@@ -206,7 +206,7 @@ class Executor(Desk):
         self.attributes = dict(job.attributes)
         run = self.program.run
         what = f"the input of `{self.program.name}`"
-        arguments = codec.decode_arguments(self.identity.input, run.reads, what)
+        arguments = codec.decode_arguments(self.identity.input, run.reads, what, rest=run.rest)
         keywords = read_keywords(run, self.identity.keywords, what)
         if self.program.begin is None:
             coroutine = run.call(*arguments, **keywords)

@@ -20,6 +20,7 @@ class Handler(msgspec.Struct, frozen=True):
     name: str
     call: Callable[..., Any]
     reads: tuple[Any, ...] = ()
+    rest: tuple[Any, ...] = ()  # what each of its `*args` is read as; empty where it has none
     parameters: tuple[str, ...] = ()
     required: int = 0
     keyword_reads: Mapping[str, Any] = {}
@@ -41,7 +42,7 @@ class Program(msgspec.Struct, frozen=True):
 
 def read_arguments(handler: Handler, encoded: msgspec.Raw, what: str) -> list[Any]:
     """The arguments of a message, each read as its own type. `InvalidValue` for too many, too few, or a wrong one."""
-    arguments = codec.decode_arguments(encoded, handler.reads, what)
+    arguments = codec.decode_arguments(encoded, handler.reads, what, rest=handler.rest)
     missing = handler.parameters[len(arguments) : handler.required]
     if missing:
         raise InvalidValue(f"{what} lacks {', '.join(f'`{name}`' for name in missing)}")
