@@ -107,7 +107,9 @@ class Activity(Generic[P, R]):
         if self._reads is None:
             self._reads = (self.signature.returns(),)
         cancellation = options.get("cancellation") or self.defaults.get("cancellation", "try")
-        request = Request("schedule_activity", self.name, encoded, keywords, options, self._reads[0], cancellation)
+        request = Request(
+            "schedule_activity", self.name, encoded, keywords, options, self._reads[0], cancellation, self.defaults
+        )
         return ask(executor, unit, request)
 
     def _run_here(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

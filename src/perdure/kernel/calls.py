@@ -57,7 +57,7 @@ def ask(executor: Executor, unit: Unit, request: Request, future_type: type[Oper
     if refused:
         LoopFuture.cancel(operation)
         return operation
-    if request.defaults:
+    if executor.defaults is not None:
         executor.defaults[operation.seq] = request.defaults
     executor.emit(command)
     executor.open(operation)

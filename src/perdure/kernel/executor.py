@@ -11,7 +11,7 @@ It is the desk (kernel.desk) at which the other parts of the kernel ask; workflo
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -46,6 +46,10 @@ class RunIdentity(msgspec.Struct, frozen=True):
     keywords: msgspec.Raw | None = None
 
 
+# Whether a host can do what is asked of it: kind, name, options. It raises where it cannot (K14).
+Vet = Callable[[str, str, Mapping[str, Any]], None]
+
+
 class Completion(msgspec.Struct, frozen=True):
     """What one turn came to. `record` is None where nothing is recorded: queries, evictions."""
 
@@ -57,7 +61,18 @@ class Completion(msgspec.Struct, frozen=True):
 class Executor(Desk):
     """One run's live copy."""
 
-    __slots__ = ("_evicted", "_held", "attributes", "began", "ended", "patches", "promises", "started")
+    __slots__ = (
+        "_evicted",
+        "_held",
+        "attributes",
+        "began",
+        "defaults",
+        "ended",
+        "patches",
+        "promises",
+        "started",
+        "vet",
+    )
 
     def __init__(self, program: Program, identity: RunIdentity, *, matcher: Strict) -> None:
         loop = WorkflowLoop(self, str(identity.run_id))
@@ -71,6 +86,8 @@ class Executor(Desk):
         self.patches: dict[str, bool] = {}
         self.promises: dict[str, Operation] = {}
         self.ended = False
+        self.vet: Vet | None = None
+        self.defaults: dict[int, Mapping[str, Any]] | None = None  # what definitions set, by seq, for a host that asks
         self._held: list[jobs.AnyJob] = []
         self._evicted = False
         self.rounds.look = self._look_at_conditions
