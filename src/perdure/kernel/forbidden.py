@@ -44,6 +44,10 @@ THREADS: Final = Ban(
     "an activity (a plain `def` runs in a thread), or perdure.parallel(…) for branches of the workflow",
 )
 INPUT: Final = Ban("nobody types the same again on replay", "`await perdure.receive(name, type)`, answered by a signal")
+SIGNALS: Final = Ban(
+    "what the operating system tells the process is in no history",
+    "@perdure.signal, or `await perdure.receive(name, type)`, for what the run is to be told",
+)
 LOOPS: Final = Ban("a second event loop runs outside the history", "`await` right here, or asyncio.create_task(…)")
 
 # Audit events: the first net.

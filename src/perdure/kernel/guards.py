@@ -18,6 +18,7 @@ import opcode
 import os
 import random
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -39,6 +40,7 @@ from perdure.kernel.forbidden import (
     FILES,
     LOOPS,
     RANDOM,
+    SIGNALS,
     SLEEP,
     THIN,
     THREADS,
@@ -174,6 +176,7 @@ def _functions() -> dict[object, _Entry]:
     add(random, RANDOM, "random", "getrandbits", prefix="random")
     add(os, RANDOM, "urandom", "getrandom", prefix="os")
     add(os, CLOCK, "times", prefix="os")
+    add(signal, SIGNALS, "alarm", "setitimer", "raise_signal", "pause", prefix="signal")
     add(os, FILES, "stat", "lstat", "access", "getcwd", "readlink", "statvfs", prefix="os")
     add(os.path, FILES, "exists", "lexists", "isfile", "isdir", "islink", prefix="os.path")
     return table
@@ -200,6 +203,8 @@ def _code() -> dict[int, _Entry]:
     add(concurrent.futures.ThreadPoolExecutor, THREADS, "submit", prefix="ThreadPoolExecutor")
     add(concurrent.futures.ProcessPoolExecutor, THREADS, "submit", prefix="ProcessPoolExecutor")
     add(asyncio, LOOPS, "run", "new_event_loop", "run_coroutine_threadsafe", prefix="asyncio")
+    add(asyncio.Runner, LOOPS, "__init__", prefix="asyncio.Runner")
+    add(signal, SIGNALS, "signal", prefix="signal")
     return table
 
 

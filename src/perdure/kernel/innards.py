@@ -40,6 +40,14 @@ def called_by_wait_for() -> bool:
     return frame is not None and frame.f_code is WAIT_FOR
 
 
+def runs_eagerly(loop: Any, stepped: object) -> bool:
+    """Whether a task runs that the loop has not stepped: from Python 3.12 on asyncio can start one on its own."""
+    return _CAN_BE_EAGER and asyncio.current_task(loop) is not stepped
+
+
+_CAN_BE_EAGER = sys.version_info >= (3, 12)
+
+
 def take_current_task(loop: Any) -> Any:
     """From Python 3.14 on a thread has one current task: take that of the loop outside, to be given back later."""
     if loop is None or sys.version_info < (3, 14):

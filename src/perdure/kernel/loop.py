@@ -15,18 +15,21 @@ import sys
 from asyncio import events
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context, copy_context
+from math import isnan
 from types import MethodType
 from typing import Any, NoReturn, Protocol
 
+from perdure.codec.durations import SECONDS_MAX, duration_seconds
 from perdure.errors import PerdureError, SchedulerViolation
 from perdure.kernel.callsite import caller
 from perdure.kernel.forbidden import LOOP_METHODS, refuse
-from perdure.kernel.futures import Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
-from perdure.kernel.innards import SET_RESULT, called_by_wait_for, give_current_task, take_current_task
+from perdure.kernel.futures import OUTSIDE, Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
+from perdure.kernel.innards import SET_RESULT, called_by_wait_for, give_current_task, runs_eagerly, take_current_task
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit
 
 GENERATORS_KEPT = 64
+FOREIGN_TASK = "asyncio.Task(…) and eager task factories make no unit of the run: use asyncio.create_task(…)"
 WAKE = UnitTask.wake
 
 
@@ -137,8 +140,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             self.units.pop(unit, None)
 
     def violate(self, error: PerdureError) -> None:
-        """Remember the first violation, so that the turn fails even where workflow code swallows the error."""
-        if self.violation is None and not self.closing:
+        """Remember the first violation of a turn, so that it fails even where workflow code swallows the error."""
+        if self.violation is None and not self.closing and running_loop() is self:
             self.violation = error
 
     def next_settlement(self) -> int:
@@ -172,12 +175,15 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             coro.close()
             raise self._violation("eager tasks are not possible in a workflow: their order is not that of the units")
         unit = self.stepping
-        if unit is None or self.closing:
+        if unit is None or self.closing or running_loop() is not self:
             coro.close()
             raise self._violation("a task was made outside a step of the workflow")
         if self.host.reading is not None:
             coro.close()
             raise self._violation(f"a task was made in {self.host.reading}, which may only read")
+        if runs_eagerly(self, self.task):
+            coro.close()
+            raise self._violation(FOREIGN_TASK)
         if not called_by_wait_for():
             unit.tasks_made += 1
             unit = unit.child(TASK, unit.tasks_made - 1)
@@ -213,10 +219,15 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
         """Queue a callback for the unit that it belongs to."""
+        if events._get_running_loop() is not self:
+            raise SchedulerViolation(OUTSIDE)
         if type(callback) is MethodType and callback.__func__ is WAKE:
             task: Any = callback.__self__
             self._queue(task.unit, task)
             return None
+        owner: Any = getattr(callback, "__self__", None)
+        if isinstance(owner, asyncio.Task) and not self.closing:
+            raise self._foreign(owner)
         if context is None:
             context = copy_context()
         entry = Callback(callback, args, context)
@@ -231,7 +242,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """Queue a callback behind a durable timer."""
         if delay <= 0:
             return self.call_soon(callback, *args, context=context)
-        if self.stepping is None or self.closing:
+        if not delay <= SECONDS_MAX:
+            _refuse_delay(delay)
+        if self.stepping is None or self.closing or running_loop() is not self:
             raise self._violation("a timer was started outside a step of the workflow")
         handle = DelayHandle(self, self.time() + delay, callback, args, context or copy_context())
         if args and isinstance(args[0], PlainFuture) and callback is SET_RESULT:
@@ -283,6 +296,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         error = context.get("exception")
         self.reports.append(f"{context.get('message')}: {error!r}" if error else str(context.get("message")))
 
+    default_exception_handler = call_exception_handler
+
     def _timer_handle_cancelled(self, handle: object) -> None:
         """Part of asyncio's protocol; nothing to do here."""
 
@@ -317,6 +332,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.violate(error)
         return error
 
+    def _foreign(self, task: Any) -> SchedulerViolation:
+        """The violation for a task that asyncio made for itself, and that is no unit of the run."""
+        task._log_destroy_pending = False
+        task.get_coro().close()
+        return self._violation(FOREIGN_TASK)
+
     def _keep_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if len(self.generators) > GENERATORS_KEPT:
             self.generators = {key: one for key, one in self.generators.items() if _is_alive(one)}
@@ -339,9 +360,22 @@ def _refusing(method: str) -> Callable[..., Any]:
     return refused
 
 
+def _none_is_set(_loop: WorkflowLoop) -> None:
+    """None can be: the setters are refused."""
+
+
 for _method in LOOP_METHODS:
     setattr(WorkflowLoop, _method, _refusing(_method))
+for _method in ("get_exception_handler", "get_task_factory"):
+    setattr(WorkflowLoop, _method, _none_is_set)
 setattr(WorkflowLoop, "__abstractmethods__", frozenset[str]())  # noqa: B010  # a method that asyncio adds is no obstacle
+
+
+def _refuse_delay(delay: float) -> None:
+    """No timer can be that long. NaN is refused as Python does it from 3.13 on, because a failure's text counts."""
+    if isnan(delay):
+        raise ValueError("Invalid delay: NaN (not a number)")
+    duration_seconds(delay, "the delay")
 
 
 def _task_key(entry: tuple[UnitTask, Any]) -> Any:

@@ -20,6 +20,8 @@ from types import FunctionType
 from typing import Any
 
 from perdure.errors import InvalidValue
+from perdure.kernel.callsite import caller
+from perdure.kernel.forbidden import THREADS, violation
 from perdure.kernel.futures import HASH_FACTOR, HASH_MASK, CancelledError
 from perdure.kernel.innards import CLEANING_UP, WAITING_FOR_CONDITION
 from perdure.kernel.loop import WorkflowLoop, running_loop
@@ -163,6 +165,18 @@ async def wait_for_notification(condition: Any) -> bool:
     return True
 
 
+def wrap_future(future: Any, *, loop: Any = None) -> Any:
+    """A future of asyncio's passes; one that a thread answers is refused: its answer is in no history."""
+    if asyncio.isfuture(future):
+        return future
+    running: Any = running_loop()
+    unit = running.stepping
+    where = caller(running.own_code)
+    error = violation("asyncio.wrap_future()", where, None if unit is None else unit.text, THREADS)
+    running.violate(error)
+    raise error
+
+
 def all_tasks(loop: Any = None) -> set[Any]:
     """The tasks that have not ended, put into the set in unit order; asyncio's registry is shared by all runs."""
     running = running_loop()
@@ -177,6 +191,7 @@ def install() -> None:
     if ORIGINAL:
         return
     _replace(asyncio.as_completed, _as_completed)
+    _replace(asyncio.wrap_future, _wrap_future)
     if sys.version_info < (3, 12):
         _replace(asyncio.wait_for, _wait_for)
     if sys.version_info < (3, 13):
@@ -204,6 +219,7 @@ perdure_wait_for: Callable[..., Any] = wait_for
 perdure_leave_group: Callable[..., Any] = leave_group
 perdure_wait: Callable[..., Any] = wait_for_notification
 perdure_all_tasks: Callable[..., Any] = all_tasks
+perdure_wrap_future: Callable[..., Any] = wrap_future
 
 
 def _as_completed(fs: Any, *, timeout: float | None = None) -> Any:
@@ -224,6 +240,10 @@ async def _wait_for_notification(self: Any) -> Any:
 
 def _all_tasks(loop: Any = None) -> Any:
     return perdure_all_tasks(loop)
+
+
+def _wrap_future(future: Any, *, loop: Any = None) -> Any:
+    return perdure_wrap_future(future, loop=loop)
 
 
 def _replace(function: Any, entry: Any) -> None:
