@@ -10,10 +10,12 @@ what a task waits for can be read (K19).
 from __future__ import annotations
 
 import asyncio
+from asyncio import events
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import Any, Protocol
 
+from perdure.errors import SchedulerViolation
 from perdure.kernel.innards import CLEANING_UP, ENTER_TASK, LEAVE_TASK, LOCK_ACQUIRE, WAITING_FOR_CONDITION
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import UNIT, Unit
@@ -23,6 +25,12 @@ AsyncioFuture = asyncio.Future
 
 HASH_MASK = (1 << 61) - 1
 HASH_FACTOR = 0x9E3779B97F4A7C15
+
+
+OUTSIDE = (
+    "this belongs to a workflow, and was called from outside it: in another thread or between its turns. "
+    "Nothing was done. Send the run a signal instead"
+)
 
 
 class RunEnds(BaseException):
@@ -61,6 +69,11 @@ class LoopFuture(asyncio.Future[Any]):
             loop.futures_hashed = self._number = number = loop.futures_hashed + 1
         return (number * HASH_FACTOR ^ loop.salt) & HASH_MASK
 
+    def refuse_outsiders(self) -> None:
+        """In another thread, and between the turns, nobody may touch what belongs to a run (K14)."""
+        if events._get_running_loop() is not self.get_loop():
+            raise SchedulerViolation(OUTSIDE)
+
 
 class PlainFuture(LoopFuture):
     """What workflow code and asyncio's primitives get from `loop.create_future()`."""
@@ -73,6 +86,7 @@ class PlainFuture(LoopFuture):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel it, and the durable timer that would have answered it."""
+        self.refuse_outsiders()
         if self.delay is not None and not self.done():
             self.delay.cancel()
         return super().cancel(msg)
@@ -91,6 +105,7 @@ class Joint(LoopFuture):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Stop the strands; the future is cancelled when the last of them has ended. False: it has its answer."""
+        self.refuse_outsiders()
         if self.done():
             return False
         if not self.cancel_requested:
@@ -246,6 +261,7 @@ class UnitTask(LoopFuture):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Ask it to end: CancelledError is raised at its pause, or at the next one if an answer is already there."""
+        self.refuse_outsiders()
         if self.done():
             return False
         self._cancels += 1

@@ -106,6 +106,7 @@ class Receiver(LoopFuture):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Stop waiting. A signal that was served and not read goes back to the head of its queue (M1)."""
+        self.refuse_outsiders()
         if self.done():
             self.give_back()
             return False

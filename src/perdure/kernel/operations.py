@@ -87,6 +87,7 @@ class Operation(LoopFuture):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Withdraw it: the cancel command goes out, and the await raises (at once, or when the end is known)."""
+        self.refuse_outsiders()
         if self.done():
             return False
         if self.cancellation == "abandon" or self.kind not in CANCEL_KINDS:
