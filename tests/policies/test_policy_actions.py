@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import InvalidValue
-from perdure.policies import Token, XorBranch, segment_key, sort_key
+from perdure.policies import Token, XorBranch
 
 Segment = tuple[str, int, int]
 
@@ -49,16 +49,6 @@ def test_k3_tokens_compare_as_their_segments_do(one: list[Segment], other: list[
     assert (left < right) == (order_of(one) < order_of(other))
     assert (left == right) == (order_of(one) == order_of(other))
     assert (left >= right) == (order_of(one) >= order_of(other))
-
-
-@given(unit_segments)
-def test_a_key_built_segment_by_segment_is_the_key_of_the_text(segments: list[Segment]) -> None:
-    """K3: so the kernel may build a unit's key from its parent's."""
-    unit = unit_of(segments)
-    key = "".join(segment_key(*segment) for segment in segments)
-    assert key == sort_key(unit)
-    assert Token.of(unit, key) == Token(unit)
-    assert str(Token.of(unit, key)) == unit
 
 
 def test_p1_tokens_stand_before_branches_and_branches_by_number() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, cast, overload
 
 from perdure.errors import BadLog, Divergence, InvalidValue, NothingEnabled, ReplayExhausted, UsageError
-from perdure.policies.actions import ACTIONS, Action, Token, XorBranch, segment_key, sort_key
+from perdure.policies.actions import Action, Token, XorBranch
 from perdure.policies.choices import Choice, LogEntry
 from perdure.policies.states import (
     STATES,
@@ -35,7 +35,6 @@ from perdure.policies.states import (
 )
 
 __all__ = [
-    "ACTIONS",
     "Action",
     "BadLog",
     "Choice",
@@ -51,8 +50,6 @@ __all__ = [
     "from_log",
     "get_log",
     "new",
-    "segment_key",
-    "sort_key",
 ]
 
 # For each policy its options, the one it cannot do without first, with their defaults and their types.

@@ -62,14 +62,6 @@ class Token(_Ordered):
         _set(self, "unit", unit)
         _set(self, "sort_key", sort_key(unit))
 
-    @classmethod
-    def of(cls, unit: str, sort_key: str) -> Token:
-        """The token of a unit whose sort key is at hand, unchecked: for the kernel, which makes both by structure."""
-        token = cls.__new__(cls)
-        _set(token, "unit", unit)
-        _set(token, "sort_key", sort_key)
-        return token
-
     def __repr__(self) -> str:
         return f"Token({self.unit!r})"
 
@@ -134,11 +126,6 @@ def not_an_action(items: Iterable[object]) -> str:
     """Say which of `items` is no action."""
     stranger = next((item for item in items if not isinstance(item, ACTIONS)), None)
     return f"{stranger!r} is not an action: an action is a Token(unit) or an XorBranch(index)"
-
-
-def segment_key(kind: str, number: int, incarnation: int = 0) -> str:
-    """The sort key of one segment of a unit id: a unit's key is its parent's key with this behind it."""
-    return _RANK[kind] + _number_key(str(number)) + _number_key(str(incarnation))
 
 
 def sort_key(unit: str) -> str:
