@@ -1,4 +1,4 @@
-"""Every public name, error and transcript kind is documented."""
+"""Every public name, error, transcript kind, fixture and command is documented, and shown as code."""
 
 from __future__ import annotations
 
@@ -7,20 +7,49 @@ import re
 from pathlib import Path
 
 import perdure
-from perdure import errors, testing
+from perdure import errors, policies, testing
 from perdure.model.commands import KINDS
+from perdure.testing import plugin
 
 ROOT = Path(__file__).parents[2]
 PAGES = {page.name: page.read_text("utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
-EVERYTHING = "\n".join(PAGES.values())
+CODE = re.compile(r"^```.*?^```|``.+?``|`[^`]+`", re.MULTILINE | re.DOTALL)
 
 
-def missing(names: set[str], text: str) -> set[str]:
-    return {name for name in names if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}
+def missing(names: set[str], *pages: str) -> set[str]:
+    """The names that these pages do not show as code: to use the word in a sentence is not to document it."""
+    code = "\n".join(found[0] for page in pages for found in CODE.finditer(page))
+    return {name for name in names if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code)}
+
+
+def test_a_name_counts_only_where_it_is_shown_as_code() -> None:
+    page = "Take the first.\n`second()` and\n```python\nthird = 1\n```\nand the log."
+    assert missing({"first", "second", "third", "log"}, page) == {"first", "log"}
 
 
 def test_every_public_name_is_documented() -> None:
-    assert missing({*perdure.__all__, *testing.__all__}, EVERYTHING) == set()
+    assert missing(set(perdure.__all__), *PAGES.values()) == set()
+
+
+def test_every_public_name_for_tests_is_documented() -> None:
+    assert missing(set(testing.__all__), PAGES["testing.md"]) == set()
+
+
+def test_every_public_name_of_policies_is_documented() -> None:
+    assert missing(set(policies.__all__), PAGES["policies.md"]) == set()
+
+
+def test_every_fixture_is_documented() -> None:
+    fixtures = {name for name, value in vars(plugin).items() if type(value).__name__ == "FixtureFunctionDefinition"}
+    assert fixtures == {"harness", "replay_history"}
+    assert missing(fixtures, PAGES["testing.md"]) == set()
+
+
+def test_every_command_that_a_page_names_is_there() -> None:
+    pages = [*PAGES.values(), *((ROOT / name).read_text("utf-8") for name in ("CONTRIBUTING.md", "ARCHITECTURE.md"))]
+    named = {name for page in pages for code in CODE.findall(page) for name in re.findall(r"\bmake ([a-z-]+)", code)}
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert {"test", "check", "test-pythons", "mutants", "bench"} <= named <= targets
 
 
 def test_every_error_has_an_entry() -> None:

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from datetime import date
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from perdure import GuardViolation
+from perdure import GuardViolation, NondeterminismError
 from tests.docs import shop
 from tests.tree import TREE
 
@@ -101,6 +102,18 @@ def test_m9_the_guarded_change_on_the_page_replays_old_runs_and_takes_new_ones_t
     assert "We pack order" not in recorded
     assert shop.report(guarded, recorded) == ""
     assert '"We pack order o-1."' in shop.record(guarded)
+
+
+def test_k11_the_test_that_the_page_shows_passes_on_old_code_and_fails_on_changed_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("checkout-o-1.json").write_text(shop.record(shop.base()))
+    shown = shop.blocks(shop.PAGE.read_text("utf-8"), "python")[1]
+    shop.load(shop.base() + shown, {}).test_open_runs_still_replay()
+    changed = shop.changed(shop.base(), SECTIONS["Changed argument"].diff)
+    with pytest.raises(NondeterminismError):
+        shop.load(changed + shown, {}).test_open_runs_still_replay()
 
 
 @pytest.mark.parametrize("title", ["Clock", "Randomness"])

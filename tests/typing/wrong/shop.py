@@ -57,7 +57,8 @@ async def checkout(order: Order) -> str:
     cart.signal(Cart.add, "x")  # refused: an update is no signal
     await run_of("other").signal(Cart.close, 5)  # refused: wrong signal argument to another run
     child(Cart, 5)  # refused: wrong argument of a class workflow
-    child(checkout, "o-1")  # refused: wrong workflow argument
+    checkout("o-1")  # refused: wrong workflow argument
+    child(checkout, "o-1")  # refused: wrong argument of a workflow as a child
     child(checkout)  # refused: a workflow argument is missing
     child(charge, "o-1", 990)  # refused: an activity is no workflow
     child(checkout, order, parent_close="keep")  # refused: no such policy
