@@ -17,7 +17,7 @@ from perdure.model.turns import Waiting
 
 # The functions in which the primitives of asyncio wait, where the name of the function does not say it.
 PRIMITIVES: Final = {"wait_for_notification": "Condition.wait"}
-PASSED_BY: Final = {"wait_for", "timeout"}  # they wait for something else, which says more
+PASSED_BY: Final = {"wait_for", "timeout", "run_callable"}  # they wait for something else, which says more
 # How a coroutine awaits an asynchronous generator, and what else stands between two frames without showing the next.
 BETWEEN_FRAMES: Final = {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
 
