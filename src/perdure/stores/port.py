@@ -68,7 +68,10 @@ class TurnStore(Protocol):
     """Turns: claimed with a lease, committed in groups."""
 
     async def claim_runs(self, owner: int, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
-        """Own the most urgent of the free, due runs of these queues and workflows: priority, then `wake_us`."""
+        """Own the most urgent of the free, due runs of these queues and workflows: priority, then `wake_us`.
+
+        A lease that was lost claims nothing, here and everywhere.
+        """
         ...
 
     async def claim_run(self, owner: int, number: int) -> Run | None:
@@ -148,7 +151,10 @@ class TaskStore(Protocol):
         ...
 
     async def report_tasks(self, reports: Sequence[Report]) -> list[bool]:
-        """What attempts came to; False for one that is not the reporter's any more: nothing was written for it."""
+        """What attempts came to; False for one that is not the reporter's any more: nothing was written for it.
+
+        An attempt is known by its owner and its number. A message that comes of it carries `answers.attempt_notes`.
+        """
         ...
 
     async def beat_tasks(self, beats: Sequence[Beat]) -> list[bool | None]:
@@ -166,7 +172,10 @@ class LeaseStore(Protocol):
     async def open_lease(self, name: str, queues: Mapping[str, int], seconds: float) -> Lease: ...
 
     async def renew_lease(self, number: int) -> bool:
-        """Stay alive for another while; False: it was lost, and so is all that was owned under it."""
+        """Stay alive for another while; False: it was lost, and so is all that was owned under it.
+
+        A lease is lost when `end_dead_leases` or `close_lease` has ended it; that it has expired is not enough.
+        """
         ...
 
     async def close_lease(self, number: int) -> None:
@@ -219,5 +228,5 @@ class Store(RunStore, TurnStore, MessageStore, TaskStore, LeaseStore, QuestionSt
         ...
 
     async def counts(self) -> Mapping[str, Any]:
-        """How many rows of what there are, for people."""
+        """How many there are, for people: runs, turns, messages, tasks, leases, questions."""
         ...

@@ -246,7 +246,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list; what is None does not matter."""
+    """Which runs to list; what is None does not matter. Of two times, the first counts and the second does not."""
 
     status: tuple[str, ...] | None = None
     workflow: str | None = None

@@ -1,4 +1,4 @@
-"""Memory: a store in this process, gone with it. START HERE; the state and its transitions are in the modules beside.
+"""Memory: a store in this process, gone with it; its state and the transitions are in the modules beside.
 
 `memory://` is private to its store object; all objects of one `memory://name` share their rows for the life of the
 process, also when they live on event loops in several threads. Nothing waits, so the store runs on any event loop,

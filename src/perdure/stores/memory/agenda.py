@@ -1,5 +1,6 @@
-"""Agenda: who is free, and from when on, by queue. Lazy heaps, so that a claim costs what it takes and not what waits.
+"""Agenda: who is free, and from when on, by queue.
 
+The heaps are lazy, so that a claim costs what it takes and not what waits.
 An entry is made anew whenever something changes; what is left of the older one is skipped when it comes up.
 """
 
