@@ -6,6 +6,7 @@ paused tasks, unit by unit. kernel.futures raises again at every later pause.
 
 from __future__ import annotations
 
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ def cancel_scope(desk: Desk, scope: Scope, reason: str = "") -> None:
         for task in list(unit.tasks):
             if task is not desk.loop.task and _reached(task.scope, scope):
                 task.interrupt()
+    desk.mailbox.abandon(partial(_reached, cancelled=scope))
 
 
 def _reached(inner: Scope, cancelled: Scope) -> bool:

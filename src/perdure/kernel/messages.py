@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from bisect import insort
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextvars import Context
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import decide, of_error
-from perdure.kernel.futures import LoopFuture
+from perdure.kernel.futures import CancelledError, LoopFuture
 from perdure.kernel.operations import NO_DEFAULT, Deadline
 from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.units import HANDLER, Unit
@@ -38,11 +39,13 @@ class Receiver(LoopFuture):
     """What `receive` and `receive_any` return: the next signal of one of these names."""
 
     __slots__ = (
+        "_abandoned",
         "_desk",
         "_letter",
         "_names_only_one",
         "_read",
         "_reads",
+        "_watched",
         "deadline",
         "default",
         "scope",
@@ -60,6 +63,8 @@ class Receiver(LoopFuture):
         self._names_only_one = single
         self._letter: Letter | None = None
         self._read = False
+        self._watched = False
+        self._abandoned = False
         self.settled_as = 0
         self.seq = -1
         self.unit = unit
@@ -124,13 +129,28 @@ class Receiver(LoopFuture):
         self._desk.mailbox.put_back(letter)
         return letter
 
+    def abandon(self) -> None:
+        """Its scope was cancelled: a signal that nobody has read or is about to read goes back (M1, M6)."""
+        if self.unread and not self._watched:
+            self.give_back()
+            self._abandoned = True
+
+    def add_done_callback(self, fn: Callable[[Any], object], /, *, context: Context | None = None) -> None:
+        """Tell somebody when the signal comes, who then reads it."""
+        self._watched = True
+        super().add_done_callback(fn, context=context)
+
     def result(self) -> Any:
         """The signal's value; from now on it counts as read."""
+        if self._abandoned:
+            raise CancelledError
         value = super().result()
         self._read = True
         return value
 
     def __await__(self) -> Generator[Any, None, Any]:
+        if self._abandoned:
+            raise CancelledError
         value = yield from super().__await__()
         self._read = True
         return value
@@ -229,6 +249,12 @@ class Mailbox:
         self._served.clear()
         letters = self.buffered(self._buffered)
         return [jobs.Signalled(letter.name, letter.encoded, letter.message_id) for letter in letters]
+
+    def abandon(self, reached: Callable[[Any], bool]) -> None:
+        """Take back what was served in a scope that is cancelled now, and not read."""
+        for receiver in self._served:
+            if reached(receiver.scope):
+                receiver.abandon()
 
     def forget(self, receiver: Receiver) -> None:
         """It waits no more."""
