@@ -32,6 +32,7 @@ from perdure.kernel.operations import Deadline, Operation, start_deadline
 from perdure.kernel.program import Program, read_keywords
 from perdure.kernel.updates import Updates, answer_query
 from perdure.model import jobs
+from perdure.model.ids import operation_id
 from perdure.model.turns import Answered, TurnRecord
 
 primitives.install()
@@ -286,6 +287,10 @@ class Executor(Desk):
         deadline = self._open.get(handle.seq)
         if deadline is not None:
             deadline.cancel()
+
+    def operation_id(self, seq: int) -> str:
+        """The id under which the outside knows an activity or child (K8)."""
+        return operation_id(self.identity.run_id, seq)
 
     def seconds(self) -> float:
         """Seconds since the run began."""
