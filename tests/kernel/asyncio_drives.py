@@ -1,8 +1,13 @@
 """Drives: the ways in which the samples of `asyncio_samples` are answered, turn by turn, and what comes out.
 
-    python -m tests.kernel.asyncio_drives [plain|collected|rebuilt]
+    python -m tests.kernel.asyncio_drives [plain|collected|rebuilt] [drive ...]
 
 prints a digest per sample and drive, as JSON. Every choice depends on what the run has asked for, on nothing else.
+
+    python -m tests.kernel.asyncio_drives record
+
+records, on Python 3.11, the samples that tests/histories/asyncio does not hold yet: one line per drive, and one for a
+run that a random policy ordered. What is there stays as it is.
 """
 
 from __future__ import annotations
@@ -12,8 +17,10 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
+from perdure import policies
 from perdure.model.commands import Command
 from perdure.testing import Harness, Transcript, cancel, evict, fail, fire, resolve
 from tests.kernel import asyncio_samples, asyncio_samples_locks, asyncio_samples_tasks, asyncio_samples_time
@@ -24,6 +31,7 @@ SAMPLES: dict[str, Any] = {
     for workflow in part.SAMPLES
 }
 TURNS_MAX = 400
+FOLDER = Path(__file__).parents[1] / "histories/asyncio"
 
 # What a drive answers in one turn: (open commands, oldest first; number of the turn) -> jobs.
 Drive = Callable[[Sequence[Command], int], list[Any]]
@@ -102,9 +110,9 @@ DRIVES: dict[str, Drive] = {
 }
 
 
-def driven(workflow: Any, drive: Drive, before: Before = lambda _harness: None) -> Harness[Any]:
+def driven(workflow: Any, drive: Drive, before: Before = lambda _harness: None, policy: Any = None) -> Harness[Any]:
     """A run of the sample to its end, or to where the drive has nothing left to answer."""
-    harness: Harness[Any] = Harness(workflow, turn_limit=None)
+    harness: Harness[Any] = Harness(workflow, turn_limit=None, policy=policy)
     waiting: dict[int, Command] = {}
     turn = harness.start()
     for number in range(1, TURNS_MAX):
@@ -147,13 +155,42 @@ def digest(transcript: Transcript) -> str:
     return hashlib.sha256(json.dumps(plain(transcript), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def digests(before: str = "plain", samples: Iterable[str] = SAMPLES) -> dict[str, str]:
-    """What every sample comes to under every drive."""
+def digests(before: str = "plain", *drives: str) -> dict[str, str]:
+    """What every sample comes to under these drives, or under all."""
     return {
         f"{name}/{drive}": digest(driven(SAMPLES[name], DRIVES[drive], BEFORE[before]).transcript)
-        for name in samples
-        for drive in DRIVES
+        for name in SAMPLES
+        for drive in drives or DRIVES
     }
+
+
+def at_random(name: str, seed: int) -> Harness[Any]:
+    """A run of a sample in which a random policy orders the units."""
+    return driven(SAMPLES[name], apart, policy=policies.new("nondeterministic", seed=seed))
+
+
+def runs_of(name: str) -> dict[str, Harness[Any]]:
+    """The runs of a sample that are recorded, by drive."""
+    return {drive: driven(SAMPLES[name], DRIVES[drive]) for drive in DRIVES} | {"at_random": at_random(name, 1)}
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Those runs as they were recorded on Python 3.11, by drive; as JSON values."""
+    return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+
+
+def record() -> None:
+    """Record what is not recorded yet."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in SAMPLES:
+        path = FOLDER / f"{name}.json"
+        if not path.exists():
+            lines = [f"{json.dumps(drive)}: {_line(run)}" for drive, run in runs_of(name).items()]
+            path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def _line(run: Harness[Any]) -> str:
+    return json.dumps(plain(run.transcript), separators=(",", ":"))
 
 
 def _timers_last(command: Command) -> bool:
@@ -180,4 +217,7 @@ def _without(value: Any, keys: set[str]) -> Any:
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()
-    sys.stdout.write(json.dumps(digests(*sys.argv[1:]), indent=0))
+    if sys.argv[1:] == ["record"]:
+        record()
+    else:
+        sys.stdout.write(json.dumps(digests(*sys.argv[1:]), indent=0))
