@@ -181,6 +181,52 @@ def test_k6_an_update_that_comes_with_the_start_finds_the_phase_that_the_first_r
     assert answers(turn) == [("u", "update_accepted", None), ("u", "update", 0)]
 
 
+def test_k6_messages_wait_until_what_the_answers_of_their_turn_set_going_has_come_to_rest(run: Start) -> None:
+    """K6: however many rounds that takes; the seed's single pass rejects this update."""
+
+    @workflow
+    async def opening_late() -> list[Any]:
+        async def desk() -> list[str]:
+            await act("gate")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return (await phase([], updates=UPDATES)).state
+
+        return await parallel(desk(), act("beside"))
+
+    h = run(opening_late)
+    turn = h.start()
+    gate = next(command for command in turn.commands if command.input == ["gate"])
+    turn = h.activate(update("append_too", "in time", id="u"), resolve(gate, ""))
+    assert answers(turn) == [("u", "update_accepted", None), ("u", "update", 0)]
+
+
+def test_k17_buffered_messages_that_a_phase_takes_queue_behind_the_units_of_their_round(run: Start) -> None:
+    def shown(words: Words, word: str) -> Stop[Words]:
+        publish(f"handler {word}")
+        return Stop([*words, word])
+
+    @workflow
+    async def both_at_once() -> None:
+        async def desk() -> None:
+            await phase([], signals={"go": shown})
+
+        async def beside() -> None:
+            await asyncio.sleep(0)
+            publish("unit")
+
+        await act("gate")
+        await parallel(desk(), beside())
+
+    h = run(both_at_once)
+    h.start(signal("go", "a"))
+    assert told(h.activate(resolve(0, ""))) == [
+        'publish ["unit"] @/p1',
+        'publish ["handler a"] @/p0/h0',
+        "complete [null]",
+    ]
+
+
 def test_m2_accepted_precedes_what_the_handler_asks_for_and_the_answer_follows(run: Start) -> None:
     h = run(written)
     h.start()
