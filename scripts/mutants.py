@@ -28,7 +28,7 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -145,7 +145,7 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 @contextmanager
-def copied(mutant: Mutant | None) -> Iterator[Path]:
+def copied(mutant: Mutant | None) -> Generator[Path]:
     """A copy of src/ with the break in it."""
     with tempfile.TemporaryDirectory(prefix="perdure-mutant-") as folder:
         source = Path(folder, "src")
@@ -249,7 +249,9 @@ def examine(mutant: Mutant, yardstick: Yardstick, *, everything: bool) -> Result
     began = time.monotonic()
     of_its_rule = tests_by_rule().get(mutant.rule, ())
     timed = {test for rule in TIMED for test in tests_by_rule().get(rule, ()) if f"::test_{rule.lower()}_" in test}
-    left_out = {*yardstick.failing, *(set() if mutant.rule in TIMED else timed)}
+    left_out = set(yardstick.failing)
+    if mutant.rule not in TIMED:
+        left_out |= timed
     if everything:
         left_out |= set(of_its_rule)
         tests: Sequence[str] = [folder for folder in TESTS if (TREE / folder).is_dir()]
@@ -337,9 +339,7 @@ def _line(result: Result) -> str:
 
 def _table(results: Sequence[Result], yardstick: Yardstick, seconds: float) -> list[str]:
     lines = ["", *map(_line, results), ""]
-    for result in results:
-        if result.verdict != "caught":
-            lines.append(f"{result.mutant} {result.verdict}: {result.breaks}")
+    lines += [f"{one.mutant} {one.verdict}: {one.breaks}" for one in results if one.verdict != "caught"]
     lines += [f"fails without any break: {test}: {error}" for test, error in yardstick.failing.items()]
     count = {verdict: sum(one.verdict == verdict for one in results) for verdict in ("caught", "survived", "bad")}
     own = sum(one.verdict == "caught" and one.names_rule for one in results)
