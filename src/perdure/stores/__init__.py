@@ -1,1 +1,4 @@
-"""Stores: where runs are kept. `port` says what an engine asks of one; each room beside it is one answer."""
+"""Stores: where runs are kept.
+
+`port` says what an engine asks of one; each room beside it is one answer.
+"""

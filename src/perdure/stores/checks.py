@@ -1,4 +1,6 @@
-"""Checksums: over a row, and the chain over a run's turns (E9). Shared by all stores and by whoever verifies them."""
+"""Checksums: over a row, and the chain over a run's turns (E9).
+
+Shared by all stores and by whoever verifies them."""
 
 from __future__ import annotations
 
