@@ -1,6 +1,7 @@
 """Clocks: the only readers of time.
 
-Everything above takes one as an argument, so that a test can bring its own. The system's clock stands here; the virtual one is perdure.testing's.
+Everything above takes one as an argument, so that a test can bring its own. The system's clock stands
+here; the virtual one is perdure.testing's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Checksums: over a row, and the chain over a run's turns (E9).
 
-Shared by all stores and by whoever verifies them."""
+Shared by all stores and by whoever verifies them.
+"""
 
 from __future__ import annotations
 
