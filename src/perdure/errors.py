@@ -22,6 +22,7 @@ The tree::
     │   ├── ChildFailed
     │   ├── ExternalFailed       a signal or cancellation sent to another run
     │   └── PromiseRejected
+    ├── QueryFailed              the handler of a query raised (`.failure` says why)
     ├── RunEnded                 a run ended without a value (`.failure` says why)
     │   ├── RunFailed
     │   ├── RunCancelled
@@ -196,6 +197,20 @@ class ExternalFailed(OperationFailed):
 
 class PromiseRejected(OperationFailed):
     """The outside rejected a promise."""
+
+
+# --- what was asked of a run did not work -----------------------------------------------------
+
+
+class QueryFailed(PerdureError):
+    """A query was not answered: its handler raised, or nobody is there who can answer. Nothing was written.
+
+    `failure` says why.
+    """
+
+    def __init__(self, message: str, failure: Failure) -> None:
+        super().__init__(message)
+        self.failure = failure
 
 
 # --- how a run ended --------------------------------------------------------------------------

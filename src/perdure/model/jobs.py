@@ -87,6 +87,7 @@ class Evicted(Job, frozen=True, tag="evict", gc=False):
     pass
 
 
+Ended = Resolved | Failed | Cancelled  # how what was asked for came out
 Answer = Started | Resolved | Failed | Cancelled | Fired | PromiseResolved | PromiseRejected | CancelRequested | Patched
 Message = Signalled | UpdateRequested
 Recorded = Answer | Message

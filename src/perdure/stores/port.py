@@ -9,6 +9,8 @@ checksum with every row and verifies it on reading (E9): what does not fit raise
 The life of a run. It is *due* from `wake_us` on, and a worker that serves its queue may claim it if nobody owns it.
 While it is owned, only its owner's commits are accepted (E3). A turn's commit either keeps the run (something local
 is still going on) or parks it: nobody owns it, and it becomes due when a message arrives or at its `wake_us`.
+
+Every method may be awaited on any event loop, in any thread, at any time: a lease is renewed from a thread of its own.
 """
 
 from __future__ import annotations
@@ -80,6 +82,10 @@ class TurnStore(Protocol):
 
     async def get_next_wake(self, queues: Sequence[str]) -> int | None:
         """When the next free run of these queues is due."""
+        ...
+
+    async def list_pending(self, owner: int) -> list[Run]:
+        """The runs of this owner for which more messages were accepted than turns have taken."""
         ...
 
     async def list_unknown(self, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:

@@ -52,6 +52,11 @@ class MemoryTurns(Part):
         with self._reading() as state:
             return state.free_runs.next_time(queues)
 
+    async def list_pending(self, owner: int) -> list[Run]:
+        with self._reading() as state:
+            owned = (run for run in state.rows.runs.values() if run.owner == owner)
+            return [run for run in owned if run.accepted > run.consumed]
+
     async def list_unknown(self, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
         with self._reading() as state:
             known, runs = frozenset(workflows), state.rows.runs

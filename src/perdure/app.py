@@ -1,0 +1,240 @@
+"""Engine, Client, Worker: what a program opens. They put the engine's parts together, and decide nothing.
+
+Time, randomness, threads and the store are arguments, so that a whole engine runs on virtual time in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+
+from msgspec.structs import replace
+
+from perdure.clock import Clock, SystemClock
+from perdure.define.registry import Registry
+from perdure.define.retry import Duration
+from perdure.engine.client import RunClient
+from perdure.engine.leases import Keeper, LoopKeeper, ThreadKeeper
+from perdure.engine.places import Hold, Inline, InThreads, OnLoop
+from perdure.engine.processes import InProcesses
+from perdure.engine.settings import Settings, read_cache, read_lease, read_queues, read_turn_limit
+from perdure.engine.turns import Prepared
+from perdure.engine.worker import Listener
+from perdure.engine.worker import Worker as RunWorker
+from perdure.errors import UsageError
+from perdure.stores.port import Store
+from perdure.stores.records import Closing
+from perdure.stores.urls import store_of
+
+
+class Surroundings(TypedDict, total=False):
+    """What the engine takes from the world, for those who bring their own: tests, simulations."""
+
+    clock: Clock
+    rng: random.Random
+    threads: bool
+    hold: Hold
+
+
+class WorkerOptions(Surroundings, total=False):
+    """How a worker works."""
+
+    queues: Mapping[str, int] | Iterable[str]
+    lease: Duration
+    cache: int
+    turn_limit: float | None
+    name: str
+    settings: Settings
+    listener: Listener
+
+
+class Client(RunClient):
+    """Runs of a store, from the outside: starts, signals and asks them, and runs none itself.
+
+    With `workflows`, results are read as the types that these declare.
+    """
+
+    def __init__(
+        self, url: str | Store, *, workflows: Iterable[object] = (), **surroundings: Unpack[Surroundings]
+    ) -> None:
+        _refuse_unknown(surroundings, Surroundings, "Client")
+        self._open_as(url, Registry(workflows), surroundings)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store. `StoreUnavailable` with the reason and the remedy where that cannot be."""
+        if self._was_opened:
+            raise UsageError(f"{type(self).__name__} on {self.store.url} was opened before: make a new one")
+        self._was_opened = True
+        await self.store.open()
+        self._unsubscribe = self.store.on_change(self.closings.look)
+
+    async def close(self) -> None:
+        """Close the store. Runs go on wherever there is a worker."""
+        if not self._was_opened or self._was_closed:
+            return
+        self._was_closed = True
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        await self.closings.stop()
+        await self.store.close()
+
+    def _open_as(self, url: str | Store, registry: Registry, surroundings: Surroundings) -> None:
+        clock = surroundings.get("clock") or SystemClock()
+        self._threads = surroundings.get("threads", True)
+        store = url if _is_store(url) else store_of(url, clock, threads=self._threads)
+        self._was_opened = self._was_closed = False
+        self._unsubscribe = None
+        super().__init__(store, registry, clock=clock, rng=surroundings.get("rng") or random.Random())
+
+
+class Engine(Client):
+    """Client and worker in one process: `async with Engine("sqlite:///shop.db", workflows=[…], activities=[…])`."""
+
+    def __init__(
+        self,
+        url: str | Store,
+        *,
+        workflows: Iterable[object] = (),
+        activities: Iterable[object] = (),
+        **options: Unpack[WorkerOptions],
+    ) -> None:
+        _refuse_unknown(options, WorkerOptions, type(self).__name__)
+        settings = _settings(options)
+        self._open_as(url, Registry(workflows, activities), options)
+        self._hold = options.get("hold")
+        keeper: Keeper = (
+            ThreadKeeper(self.store, settings, self._clock)
+            if self._threads
+            else LoopKeeper(self.store, settings, self._clock)
+        )
+        self._worker = RunWorker(
+            self.store,
+            self._registry,
+            settings,
+            clock=self._clock,
+            rng=self._rng,
+            name=options.get("name") or f"{socket.gethostname()}:{os.getpid()}",
+            places=_places(self._threads, self._hold),
+            keeper=keeper,
+            listener=_Teller(self, options.get("listener")),
+        )
+
+    async def open(self) -> None:
+        """Open the store, and begin to work."""
+        await super().open()
+        assert self._worker is not None
+        try:
+            await self._worker.start()
+        except BaseException:
+            await super().close()
+            raise
+
+    async def close(self) -> None:
+        """Finish what is under way, hand the rest over, close the store."""
+        if self._worker is not None and self._worker.lease is not None and not self._worker.stopping:
+            await self._worker.stop()
+        await super().close()
+
+
+class Worker:
+    """A worker on its own: `await worker.run()` works until SIGTERM or SIGINT, then drains and hands over."""
+
+    def __init__(
+        self,
+        url: str | Store,
+        *,
+        workflows: Iterable[object] = (),
+        activities: Iterable[object] = (),
+        **options: Unpack[WorkerOptions],
+    ) -> None:
+        _refuse_unknown(options, WorkerOptions, "Worker")
+        self._engine = Engine(url, workflows=workflows, activities=activities, **options)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until SIGTERM, SIGINT or `stop()`."""
+        async with self._engine:
+            with _signals_handled(self.stop):
+                await self._stop.wait()
+
+    def stop(self) -> None:
+        """Have `run` come to its end."""
+        self._stop.set()
+
+
+class _Teller(Listener):
+    """Tells the client of this process what has ended, and passes everything on."""
+
+    def __init__(self, client: RunClient, listener: Listener | None) -> None:
+        self._client = client
+        self._listener = listener or Listener()
+
+    def turn_committed(self, prepared: Prepared) -> None:
+        self._listener.turn_committed(prepared)
+
+    def run_closed(self, number: int, closing: Closing) -> None:
+        self._client.closings.tell(number, closing)
+        self._listener.run_closed(number, closing)
+
+
+def _settings(options: WorkerOptions) -> Settings:
+    settings = options.get("settings", Settings())
+    if "queues" in options:
+        settings = replace(settings, queues=read_queues(options["queues"]))
+    if "lease" in options:
+        settings = replace(settings, lease_seconds=read_lease(options["lease"]))
+    if "cache" in options:
+        settings = replace(settings, cache=read_cache(options["cache"]))
+    if "turn_limit" in options:
+        settings = replace(settings, turn_limit_seconds=read_turn_limit(options["turn_limit"]))
+    if not options.get("threads", True):
+        settings = replace(settings, turn_limit_seconds=None)
+    return settings
+
+
+def _places(threads: bool, hold: Hold | None) -> dict[str, OnLoop | InThreads | InProcesses | Inline]:
+    if not threads:
+        inline = Inline()
+        return {"loop": OnLoop(), "thread": inline, "process": inline}
+    return {"loop": OnLoop(), "thread": InThreads(hold), "process": InProcesses(hold)}
+
+
+def _is_store(given: object) -> bool:
+    return hasattr(given, "commit_turns")
+
+
+def _refuse_unknown(options: Mapping[str, object], known: type, what: str) -> None:
+    unknown = sorted(set(options) - set(known.__annotations__) - set(Surroundings.__annotations__))
+    if unknown:
+        raise UsageError(f"{what} has no option {', '.join(unknown)}")
+
+
+@contextlib.contextmanager
+def _signals_handled(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    handled: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # not here, or not the main thread
+            loop.add_signal_handler(number, stop)
+            handled.append(number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

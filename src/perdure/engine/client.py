@@ -1,0 +1,303 @@
+"""The client: starts runs, and hands out handles to them. It needs no code of theirs but to encode their input.
+
+In:  app.Engine and app.Client, the command line.
+Out: the store; a worker of this process, if there is one, gets at once what was written for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+
+from perdure import codec
+from perdure.clock import Clock
+from perdure.define.handlers import Signal
+from perdure.define.registry import Registry
+from perdure.define.retry import Duration
+from perdure.define.starting import Start0, Start1, Start2, Start3, Start4
+from perdure.define.workflow import Workflow, definition_of
+from perdure.engine.closings import Closings
+from perdure.engine.handles import Handle, signal_job
+from perdure.engine.queries import answer_query
+from perdure.engine.settings import DEFAULT_QUEUE
+from perdure.engine.worker import Worker
+from perdure.errors import Failure, InternalError, InvalidValue, QueryFailed, UsageError
+from perdure.model import jobs
+from perdure.model.ids import check_id
+from perdure.model.turns import Answered
+from perdure.stores.port import Store
+from perdure.stores.records import Closing, Message, NewRun, Run, Start
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+E = TypeVar("E")
+R = TypeVar("R")
+write = msgspec.json.Encoder().encode
+read_answer = msgspec.json.Decoder(Answered).decode
+SEED_BITS = 63
+POLICIES = ("use_existing", "reject", "terminate", "again")
+ANSWER_SECONDS = 10.0  # that another process has to answer a query
+ANSWER_LOOK_SECONDS = 0.05
+IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
+
+
+class StartOptions(TypedDict, total=False):
+    """What the start of a run may set."""
+
+    id: str | None
+    id_policy: IdPolicy
+    delay: Duration | None
+    timeout: Duration | None
+    queue: str | None
+    priority: int
+    attributes: Mapping[str, Any] | None
+    memo: Mapping[str, Any] | None
+
+
+class RunClient:
+    """Runs of one store, from the outside."""
+
+    def __init__(
+        self, store: Store, registry: Registry, *, clock: Clock, rng: random.Random, worker: Worker | None = None
+    ) -> None:
+        self.store = store
+        self.closings = Closings(store)
+        self._registry = registry
+        self._clock = clock
+        self._rng = rng
+        self._worker = worker
+
+    @overload
+    async def start(self, workflow: Start0[R], /, **options: Unpack[StartOptions]) -> Handle[R]: ...
+    @overload
+    async def start(self, workflow: Start1[A, R], a: A, /, **options: Unpack[StartOptions]) -> Handle[R]: ...
+    @overload
+    async def start(self, workflow: Start2[A, B, R], a: A, b: B, /, **options: Unpack[StartOptions]) -> Handle[R]: ...
+    @overload
+    async def start(
+        self, workflow: Start3[A, B, C, R], a: A, b: B, c: C, /, **options: Unpack[StartOptions]
+    ) -> Handle[R]: ...
+    @overload
+    async def start(
+        self, workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options: Unpack[StartOptions]
+    ) -> Handle[R]: ...
+    @overload
+    async def start(self, workflow: str, /, *args: Any, **options: Unpack[StartOptions]) -> Handle[Any]: ...
+    async def start(self, workflow: Any, /, *args: Any, **options: Any) -> Handle[Any]:
+        """Start a run; once this returns, it survives everything (E2). `AlreadyExists`, `InvalidValue`."""
+        return await self._start(self._to_start(workflow, args, options))
+
+    @overload
+    async def run(self, workflow: Start0[R], /, **options: Unpack[StartOptions]) -> R: ...
+    @overload
+    async def run(self, workflow: Start1[A, R], a: A, /, **options: Unpack[StartOptions]) -> R: ...
+    @overload
+    async def run(self, workflow: Start2[A, B, R], a: A, b: B, /, **options: Unpack[StartOptions]) -> R: ...
+    @overload
+    async def run(self, workflow: Start3[A, B, C, R], a: A, b: B, c: C, /, **options: Unpack[StartOptions]) -> R: ...
+    @overload
+    async def run(
+        self, workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options: Unpack[StartOptions]
+    ) -> R: ...
+    @overload
+    async def run(self, workflow: str, /, *args: Any, **options: Unpack[StartOptions]) -> Any: ...
+    async def run(self, workflow: Any, /, *args: Any, **options: Any) -> Any:
+        """Start a run, and wait for its result."""
+        handle = await self._start(self._to_start(workflow, args, options))
+        return await handle.result()
+
+    async def signal_with_start(
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        signal: str | Signal[..., Any],
+        signal_args: Sequence[Any] = (),
+        message_id: str | None = None,
+        **options: Unpack[StartOptions],
+    ) -> Handle[Any]:
+        """Signal the run of this id; if there is none, or it has ended, start one that has the signal waiting (M1)."""
+        if options.get("id") is None:
+            raise UsageError("signal_with_start needs `id=`: the run that gets the signal, or is started")
+        if isinstance(signal_args, str | bytes):
+            raise InvalidValue("signal_args is a list of the signal's arguments, not text: write signal_args=[…]")
+        job = signal_job(signal, tuple(signal_args), {}, message_id)
+        start = self._to_start(workflow, args, {"id_policy": "again", **options})
+        return await self._start(msgspec.structs.replace(start, message=write(job), message_id=message_id))
+
+    def handle(self, id: str, run_id: str | None = None) -> Handle[Any]:
+        """The run of a workflow id: its newest generation, or the one of this run id. Looks up nothing yet."""
+        check_id(id, "a workflow id")
+        if run_id is not None:
+            check_id(run_id, "a run id")
+        return Handle(self, id, run_id, fixed=run_id is not None)
+
+    # --- for handles ------------------------------------------------------------------------------
+
+    async def tell(self, workflow_id: str, run_id: str | None, job: bytes, message_id: str | None = None) -> None:
+        """Have a message accepted, and its run go on."""
+        claim, claims = (None, ()) if self._worker is None else self._worker.claims()
+        accepted = await self.store.accept_message(
+            workflow_id, run_id, job, message_id=message_id, claim=claim, claims=claims
+        )
+        if self._worker is not None:
+            message = Message(number=accepted.number, job=job, message_id=message_id, accepted_us=self._clock.now_us())
+            self._worker.deliver(accepted.run, accepted.claimed, message)
+
+    async def close(self, workflow_id: str, run_id: str | None, closing: Closing) -> None:
+        """End a run from outside."""
+        run = await self.store.close_run(workflow_id, run_id, closing)
+        self.closings.tell(run.number, closing)
+        if self._worker is not None:
+            self._worker.closed(run.number, closing)
+
+    async def ask(self, workflow_id: str, run_id: str | None, name: str, arguments: bytes) -> Answered:
+        """Have a query answered: here, if this process has the code, else by a process that has it."""
+        run = await self.store.get_run(workflow_id, run_id)
+        if self._worker is not None and run.facts.workflow in self._registry.workflows:
+            return await answer_query(self._worker, run, name, arguments)
+        return await self._ask_others(run, name, arguments)
+
+    async def next_generation(self, run: Run, closing: Closing) -> Run:
+        """The run that went on where this one ended (M8)."""
+        if closing.result is None:
+            raise InternalError(f"run {run.facts.run_id} went on as another generation, which it does not name")
+        return await self.store.get_run(run.facts.workflow_id, msgspec.json.decode(closing.result, type=str))
+
+    def returns_of(self, workflow: str) -> Any:
+        """The type of a workflow's results, as far as it is known here."""
+        definition = self._registry.workflows.get(workflow)
+        return Any if definition is None else definition.signature.returns()
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def _to_start(self, workflow: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Start:
+        unknown = sorted(set(options) - set(StartOptions.__annotations__))
+        if unknown:
+            raise UsageError(f"start has no option {', '.join(unknown)}")
+        definition = self._definition(workflow)
+        if definition is None:
+            name, encoded, keywords = check_id(workflow, "the name of a workflow"), codec.encode_arguments(args), b""
+        else:
+            name = definition.name
+            encoded, keywords = definition.signature.bind(args, {})
+        run_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        given_id = options.get("id")
+        workflow_id = run_id if given_id is None else check_id(given_id, "a workflow id")
+        policy = options.get("id_policy", "use_existing")
+        if policy not in POLICIES:
+            raise InvalidValue(f"id_policy is one of {', '.join(POLICIES)}, not {policy!r}")
+        now_us = self._clock.now_us()
+        delay_us = _micros(options.get("delay"), "delay")
+        timeout_us = _micros(options.get("timeout"), "timeout")
+        if timeout_us is None and definition is not None and definition.timeout is not None:
+            timeout_us = round(definition.timeout * 1_000_000)
+        facts = NewRun(
+            run_id=run_id,
+            workflow_id=workflow_id,
+            workflow=name,
+            version=None if definition is None else definition.version,
+            queue=_queue(options.get("queue"), definition),
+            priority=_priority(options.get("priority", 0)),
+            seed=self._rng.getrandbits(SEED_BITS),
+            input=bytes(encoded),
+            keywords=bytes(keywords),
+            started=write(_started(workflow_id, options)),
+            deadline_us=None if timeout_us is None else now_us + (delay_us or 0) + timeout_us,
+        )
+        claim = None
+        if self._worker is not None:
+            lease, known = self._worker.claims()
+            claim = lease if name in known and facts.queue in self._worker.settings.queues else None
+        wake_us = None if delay_us is None else now_us + delay_us
+        return Start(facts=facts, id_policy=policy, wake_us=wake_us, claim=claim)
+
+    def _definition(self, workflow: Any) -> Workflow[..., Any] | None:
+        if isinstance(workflow, str):
+            return self._registry.workflows.get(workflow)
+        definition = definition_of(workflow)
+        worker = self._worker
+        if worker is not None and definition.name not in self._registry.workflows:
+            queue = definition.queue or DEFAULT_QUEUE
+            if queue in worker.settings.queues:
+                known = ", ".join(sorted(self._registry.workflows)) or "none"
+                raise UsageError(
+                    f"workflow `{definition.name}` is unknown to this engine, which serves its queue `{queue}`: "
+                    f"list it in `workflows=`; it knows: {known}"
+                )
+        return definition
+
+    async def _start(self, start: Start) -> Handle[Any]:
+        begun = await self.store.start_run(start)
+        if self._worker is not None:
+            message = None
+            if start.message is not None:
+                message = Message(
+                    number=begun.message,
+                    job=start.message,
+                    message_id=start.message_id,
+                    accepted_us=self._clock.now_us(),
+                )
+            self._worker.deliver(begun.run, begun.claimed, message)
+            self._worker.pump.expect(start.wake_us)
+        facts = begun.run.facts
+        return Handle(self, facts.workflow_id, facts.run_id, fixed=False)
+
+    async def _ask_others(self, run: Run, name: str, arguments: bytes) -> Answered:
+        question = await self.store.ask(run.facts.workflow_id, run.facts.run_id, name, arguments)
+        changed = asyncio.Event()
+        unsubscribe = self.store.on_change(changed.set)
+        give_up = self._clock.monotonic() + ANSWER_SECONDS
+        try:
+            while self._clock.monotonic() < give_up:
+                changed.clear()
+                answer = await self.store.take_answer(question.number)
+                if answer is not None:
+                    return read_answer(answer)
+                try:
+                    async with asyncio.timeout(ANSWER_LOOK_SECONDS):
+                        await changed.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            unsubscribe()
+            await self.store.forget_question(question.number)
+        text = (
+            f"nobody answered query `{name}` of run {run.facts.workflow_id} within {ANSWER_SECONDS:g} s: "
+            f"start a worker that knows workflow `{run.facts.workflow}`"
+        )
+        raise QueryFailed(text, Failure("NoWorker", text))
+
+
+def _started(workflow_id: str, options: Mapping[str, Any]) -> jobs.Started:
+    read: dict[str, dict[str, Any]] = {}
+    for what in ("attributes", "memo"):
+        given = options.get(what)
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            raise InvalidValue(f"{what}= is a mapping of names to values, not {type(given).__name__}")
+        read[what] = codec.plain(codec.encode(dict(given), what))  # type: ignore[reportUnknownArgumentType]
+    return jobs.Started(workflow_id, memo=read.get("memo", {}), attributes=read.get("attributes", {}))
+
+
+def _queue(given: Any, definition: Workflow[..., Any] | None) -> str:
+    if given is not None:
+        return check_id(given, "the name of a queue")
+    return DEFAULT_QUEUE if definition is None or definition.queue is None else definition.queue
+
+
+def _priority(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not -(2**31) <= given < 2**31:
+        raise InvalidValue(f"priority is a whole number, larger first, not {given!r}")
+    return given
+
+
+def _micros(given: Duration | None, what: str) -> int | None:
+    return None if given is None else round(codec.duration_seconds(given, what) * 1_000_000)

@@ -1,0 +1,183 @@
+"""Handles: one run, from the outside: its result, what it is told and asked, how it stands.
+
+Made by engine.client. What a handle does is durable when its call returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+import msgspec
+
+from perdure import codec
+from perdure.define.handlers import Method, Query, Signal
+from perdure.define.retry import Duration
+from perdure.engine.descriptions import Description, HistoryTurn, description_of, failure_of_closing, history_turn
+from perdure.errors import (
+    Failure,
+    InvalidValue,
+    NotFound,
+    QueryFailed,
+    RunCancelled,
+    RunEnded,
+    RunFailed,
+    RunTerminated,
+    RunTimedOut,
+)
+from perdure.model import jobs
+from perdure.model.ids import check_id
+from perdure.stores.records import Closing
+
+if TYPE_CHECKING:
+    from perdure.engine.client import RunClient
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+write = msgspec.json.Encoder().encode
+ENDINGS: dict[str, type[RunEnded]] = {
+    "failed": RunFailed,
+    "cancelled": RunCancelled,
+    "terminated": RunTerminated,
+    "timed_out": RunTimedOut,
+}
+REFUSALS = {"NotFound": NotFound, "InvalidValue": InvalidValue}  # what a query was wrong in, by the failure's type
+
+
+class Handle(Generic[R_co]):
+    """A run. With a run id of the caller's it stands for that generation, else for the newest of its workflow id."""
+
+    def __init__(self, client: RunClient, workflow_id: str, run_id: str | None, *, fixed: bool) -> None:
+        self._client = client
+        self._id = workflow_id
+        self._run_id = run_id
+        self._fixed = run_id if fixed else None
+
+    def __repr__(self) -> str:
+        return f"<run {self._id}>"
+
+    def __await__(self) -> Generator[Any, None, Handle[R_co]]:
+        """A handle is there at once; awaiting it gives it back."""
+        yield from ()
+        return self
+
+    @property
+    def id(self) -> str:
+        """The workflow id."""
+        return self._id
+
+    @property
+    def run_id(self) -> str | None:
+        """The generation that was started, or asked for; None where a handle was made by its workflow id alone."""
+        return self._run_id
+
+    async def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for the end, through all generations, and give its value.
+
+        `RunFailed`, `RunCancelled`, `RunTerminated`, `RunTimedOut` where it ended otherwise; `TimeoutError`.
+        """
+        if timeout is None:
+            return await self._result()
+        seconds = codec.duration_seconds(timeout, "timeout")
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._result()
+        except TimeoutError:
+            raise TimeoutError(f"run {self._id} has not ended within {seconds:g} s; it goes on") from None
+
+    @overload
+    async def signal(self, method: Signal[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    async def signal(self, method: str | Signal[..., Any], /, *args: Any, message_id: str | None = None) -> None: ...
+    async def signal(self, method: Any, /, *args: Any, message_id: str | None = None, **kwargs: Any) -> None:
+        """Send it a signal (M1); the same `message_id` again changes nothing. `NotFound`, `RunClosed`."""
+        job = signal_job(method, args, kwargs, message_id)
+        await self._client.tell(self._id, self._fixed, write(job), message_id)
+
+    @overload
+    async def query(self, method: Query[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def query(self, method: str, /, *args: Any) -> Any: ...
+    async def query(self, method: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Ask it, also after its end (M3). `NotFound`, `InvalidValue`; `QueryFailed` where the handler raised."""
+        name, encoded = message_of(method, args, kwargs, Query)
+        answered = await self._client.ask(self._id, self._fixed, name, bytes(encoded))
+        if answered.error is not None:
+            raise _query_error(self._id, name, answered.error)
+        returns = method.signature.returns() if isinstance(method, Query) else Any
+        return codec.decode(msgspec.Raw(write(answered.value)), returns, f"the answer of query `{name}`")
+
+    async def cancel(self, reason: str = "") -> None:
+        """Ask it to cancel (M6). `NotFound`, `RunClosed`."""
+        await self._client.tell(self._id, self._fixed, write(jobs.CancelRequested(_reason(reason))))
+
+    async def terminate(self, reason: str = "") -> None:
+        """End it at once, without asking it. `NotFound`, `RunClosed`."""
+        failure = Failure("Terminated", _reason(reason) or "terminated from outside", retryable=False)
+        await self._client.close(self._id, self._fixed, Closing("terminated", write(failure)))
+
+    async def describe(self) -> Description:
+        """How it stands: what it waits for, attempts, who holds it. `NotFound`."""
+        store = self._client.store
+        run = await store.get_run(self._id, self._fixed)
+        turns = await store.list_turns(run.number)
+        return description_of(run, turns, await store.list_tasks(run.number), await store.list_leases())
+
+    async def history(self) -> list[HistoryTurn]:
+        """Its turns, in order. `NotFound`, `StoreCorrupt`."""
+        run = await self._client.store.get_run(self._id, self._fixed)
+        return [history_turn(turn) for turn in await self._client.store.list_turns(run.number)]
+
+    async def _result(self) -> Any:
+        run = await self._client.store.get_run(self._id, self._fixed or self._run_id)
+        while True:
+            closing = await self._client.closings.wait(run)
+            if closing.status != "continued" or self._fixed is not None:
+                break
+            run = await self._client.next_generation(run, closing)
+        if closing.status == "completed":
+            returns = self._client.returns_of(run.facts.workflow)
+            return codec.decode(msgspec.Raw(closing.result or b"null"), returns, f"the result of run {self._id}")
+        failure = failure_of_closing(closing) or Failure("Continued", "it went on as another generation")
+        ending = ENDINGS.get(closing.status, RunEnded)
+        raise ending(f"run {self._id} {closing.status.replace('_', ' ')}: {failure}", failure)
+
+
+def signal_job(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any], message_id: str | None) -> jobs.Signalled:
+    """A signal as its run is told it."""
+    if message_id is not None:
+        check_id(message_id, "message_id")
+    name, encoded = message_of(method, args, kwargs, Signal)
+    return jobs.Signalled(name, encoded, message_id)
+
+
+def message_of(
+    method: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: type[Method[..., Any]]
+) -> tuple[str, msgspec.Raw]:
+    """The name and the encoded arguments of a signal, an update or a query. `InvalidValue` if they do not fit."""
+    if isinstance(method, kind):
+        encoded, keywords = method.signature.bind(args, kwargs)
+        if bytes(keywords):
+            raise InvalidValue(f"{kind.kind} `{method.name}` has arguments by keyword only: make them positional")
+        return method.name, encoded
+    if not isinstance(method, str):
+        found = method.kind if isinstance(method, Method) else type(method).__name__
+        raise InvalidValue(f"a {kind.kind} is named by text or by its method, not by {found}")
+    if kwargs:
+        raise InvalidValue(f"a {kind.kind} that is named by text takes positional arguments only")
+    return check_id(method, f"the name of a {kind.kind}"), codec.encode_arguments(args)
+
+
+def _query_error(workflow_id: str, name: str, failure: Failure) -> Exception:
+    refusal = REFUSALS.get(failure.type)
+    if refusal is not None:
+        return refusal(failure.message)
+    return QueryFailed(f"query `{name}` of run {workflow_id} failed: {failure}", failure)
+
+
+def _reason(reason: object) -> str:
+    if not isinstance(reason, str):
+        raise InvalidValue(f"a reason is text, not {type(reason).__name__}")
+    return reason

@@ -1,0 +1,79 @@
+"""Settings: what a worker may be told, with the defaults that production wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import msgspec
+
+from perdure import codec
+from perdure.define.retry import Duration
+from perdure.errors import InvalidValue
+from perdure.model.ids import check_id
+
+DEFAULT_QUEUE = "default"
+DEFAULT_CONCURRENCY = 100
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works."""
+
+    queues: Mapping[str, int] = {DEFAULT_QUEUE: DEFAULT_CONCURRENCY}
+    lease_seconds: float = 10
+    cache: int = 1_000  # live runs that are kept while they are parked
+    claims_max: int = 200  # runs that are claimed at a time
+    turn_limit_seconds: float | None = 2
+    rebuild_slice_seconds: float = 0.02  # a rebuild gives the loop back that often (K14)
+    drain_seconds: float = 0.5  # a polite stop waits that long for activities
+    grace_seconds: float = 5  # an activity that was cancelled has that long before it is abandoned
+    retry_initial_seconds: float = 1  # a blocked run is tried again after that, doubling
+    retry_maximum_seconds: float = 60
+    beat_seconds: float = 1  # heartbeats are written at most that often
+    payload_bytes_max: int = 256 * 1024 * 1024
+    replay_as_it_goes: bool = False  # every turn is replayed at once, so that nondeterminism shows at the desk
+    guard_names: bool = False  # the profile hook, which sees names that were imported directly (K16)
+    blocked_loop_seconds: float | None = 0.5  # longer than that, and the line that blocks the loop is logged
+
+
+def read_queues(given: object) -> Mapping[str, int]:
+    """Queues as a worker is told them: names, or names with how many activities at once. `InvalidValue` for nonsense."""
+    if given is None:
+        return {DEFAULT_QUEUE: DEFAULT_CONCURRENCY}
+    wanted: dict[object, object]
+    if isinstance(given, Mapping):
+        wanted = dict(cast("Mapping[object, object]", given))
+    elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        wanted = dict.fromkeys(cast("Iterable[object]", given), DEFAULT_CONCURRENCY)
+    else:
+        raise InvalidValue('queues= names each queue and how many activities it runs at once: {"default": 100}')
+    queues: dict[str, int] = {}
+    for name, concurrency in wanted.items():
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise InvalidValue(
+                f"queue `{name}` runs a whole number of activities at once, from 1 on, not {concurrency!r}"
+            )
+        queues[check_id(name, "the name of a queue")] = concurrency
+    if not queues:
+        raise InvalidValue("queues= names no queue: a worker serves at least one")
+    return queues
+
+
+def read_lease(given: Duration) -> float:
+    """A lease in seconds."""
+    seconds = codec.duration_seconds(given, "lease")
+    if seconds < 0.1:
+        raise InvalidValue(f"lease is at least 0.1 seconds, not {given!r}")
+    return seconds
+
+
+def read_cache(given: object) -> int:
+    """How many parked runs stay in memory."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise InvalidValue(f"cache is how many parked runs stay in memory, a whole number from 0 on, not {given!r}")
+    return given
+
+
+def read_turn_limit(given: Duration | None) -> float | None:
+    """How long a turn may take; None or 0 is no limit."""
+    return None if given is None else codec.duration_seconds(given, "turn_limit") or None

@@ -1,0 +1,193 @@
+"""Turns: take what a live run was told, run the kernel over it, and say what has to be committed (E1).
+
+In:  engine.worker, with a live run that it owns.
+Out: kernel.executor, then engine.committer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from perdure.engine.live import Live, LocalAnswer, OpenTask, read_job
+from perdure.errors import Failure
+from perdure.kernel.executor import Completion
+from perdure.kernel.waiting import waits
+from perdure.model import jobs
+from perdure.model.commands import Command
+from perdure.model.turns import Answered, TurnRecord
+from perdure.stores.answers import attempt_notes
+from perdure.stores.checks import chain
+from perdure.stores.records import Closing, Message, NewTask, Task, TaskCancel, Turn, TurnCommit
+
+write = msgspec.json.Encoder().encode
+STATUS_OF = {"complete": "completed", "fail": "failed", "cancel": "cancelled", "continue_as_new": "continued"}
+CANCELLED = b'{"type":"Cancelled","message":"the run was asked to cancel, and did","retryable":false}'
+
+
+class Slots(Protocol):
+    """Who runs activities here."""
+
+    def reserve(self, queue: str, name: str) -> bool:
+        """Whether this worker runs one more of these now; the slot is taken."""
+        ...
+
+
+class Prepared(msgspec.Struct):
+    """A turn that was run, and what has to be committed of it."""
+
+    live: Live
+    commit: TurnCommit
+    starts: list[Task]
+    cancels: list[str]
+    answers: tuple[Answered, ...]
+    reports: tuple[str, ...]
+    took: list[LocalAnswer]
+
+
+class Taken(msgspec.Struct):
+    """What a turn was told, and where it came from."""
+
+    jobs: list[jobs.AnyJob]
+    answers: list[LocalAnswer]
+    messages: list[Message]
+    expired: list[OpenTask]
+
+
+def take_jobs(live: Live, now_us: int) -> Taken:
+    """Everything that waits for the run: answers in the order in which they came, then limits that are over."""
+    answers, live.answers = live.answers, []
+    messages, live.messages = live.messages, []
+    told: list[jobs.AnyJob] = []
+    if live.last_turn < 0:
+        told.append(msgspec.json.decode(live.run.facts.started, type=jobs.Started))
+    told += [answer.job for answer in answers]
+    told += [read_job(message.job) for message in messages]
+    due = live.take_due(now_us)
+    told += [jobs.Fired(seq) for seq in due if seq in live.timers]
+    answered = {job.seq for job in told if isinstance(job, jobs.Resolved | jobs.Failed | jobs.Cancelled)}
+    expired = [live.tasks[seq] for seq in due if seq in live.tasks and seq not in answered]
+    told += [jobs.Failed(task.seq, _timeout(task, now_us)) for task in expired]
+    return Taken(told, answers, messages, expired)
+
+
+def prepare(live: Live, taken: Taken, now_us: int, owner: int, slots: Slots, run: Callable[[], Completion]) -> Prepared:
+    """Run the turn. What it raises is the kernel's; then nothing counts, and the live copy is spent."""
+    completion = run()
+    record = completion.record
+    assert record is not None
+    number = live.last_turn + 1
+    encoded = write(record)
+    previous = live.checksum
+    turn = Turn(number=number, record=encoded, checksum=chain(previous, number, encoded), notes=_notes(taken))
+    live.follow(record)
+    live.last_turn = number
+    live.checksum = turn.checksum
+    closing = _closing(record)
+    starts: list[Task] = []
+    scheduled = [command for command in record.commands if command.kind == "schedule_activity"]
+    unwanted = {command.seq for command in scheduled if command.seq not in live.tasks}  # and cancelled in the same turn
+    cancels = [
+        _cancel_of(live, command)
+        for command in record.commands
+        if command.kind == "cancel_activity" and command.seq not in unwanted
+    ]
+    cancels += [TaskCancel(task.id) for task in taken.expired]
+    live.local -= len(taken.answers)
+    new_tasks = tuple(
+        _new_task(live, command, now_us, slots, starts) for command in scheduled if command.seq not in unwanted
+    )
+    park = closing is None and live.local == 0
+    commit = TurnCommit(
+        run=live.number,
+        owner=owner,
+        turn=turn,
+        previous=previous,
+        consumed=live.consumed,
+        finished=tuple(answer.task.id for answer in taken.answers),
+        new_tasks=new_tasks,
+        cancels=tuple(cancels),
+        wake_us=None if closing is not None else live.wake_us(),
+        park=park,
+        waiting=write(waits(live.executor)) if park else None,
+        closing=closing,
+    )
+    live.ended = closing is not None
+    return Prepared(
+        live, commit, starts, [one.id for one in cancels], completion.answers, completion.reports, taken.answers
+    )
+
+
+def _timeout(task: OpenTask, now_us: int) -> Failure:
+    limit = task.which_limit(now_us)
+    return Failure("Timeout", f"{limit} of {task.options[limit]:g} s was over", retryable=False)
+
+
+def _closing(record: TurnRecord) -> Closing | None:
+    last = record.commands[-1] if record.commands else None
+    status = None if last is None else STATUS_OF.get(last.kind)
+    if last is None or status is None:
+        return None
+    if last.kind in ("complete", "fail"):
+        return Closing(status, bytes(last.encoded)[1:-1])  # type: ignore[arg-type]  # the one value of a list
+    return Closing(status, CANCELLED if last.kind == "cancel" else None)  # type: ignore[arg-type]
+
+
+def _new_task(live: Live, command: Command, now_us: int, slots: Slots, starts: list[Task]) -> NewTask:
+    assert command.seq is not None
+    assert command.name is not None
+    task = live.tasks[command.seq]
+    options = task.options
+    queue = options.get("queue") or live.run.facts.queue
+    claimed = slots.reserve(queue, command.name)
+    new = NewTask(
+        id=task.id,
+        seq=command.seq,
+        name=command.name,
+        queue=queue,
+        priority=options.get("priority", 0),
+        input=bytes(command.encoded) or b"[]",
+        keywords=bytes(command.encoded_kwargs),
+        options=write(options) if options else b"{}",
+        claimed=claimed,
+    )
+    if claimed:
+        task.local = task.started = True
+        live.local += 1
+        starts.append(_first_attempt(live, new, now_us))
+    return new
+
+
+def _first_attempt(live: Live, new: NewTask, now_us: int) -> Task:
+    facts = live.run.facts
+    return Task(
+        id=new.id,
+        run=live.number,
+        run_id=facts.run_id,
+        workflow_id=facts.workflow_id,
+        seq=new.seq,
+        name=new.name,
+        queue=new.queue,
+        priority=new.priority,
+        input=new.input,
+        keywords=new.keywords,
+        options=new.options,
+        scheduled_us=now_us,
+        due_us=now_us,
+        attempt=1,
+        started_us=now_us,
+    )
+
+
+def _cancel_of(live: Live, command: Command) -> TaskCancel:
+    assert command.seq is not None
+    return TaskCancel(live.executor.operation_id(command.seq), answer=command.seq in live.tasks)
+
+
+def _notes(taken: Taken) -> bytes | None:
+    """The attempts behind the answers of a turn, for people."""
+    notes = [attempt_notes(answer.task, answer.attempt) for answer in taken.answers]
+    notes += [message.notes for message in taken.messages if message.notes is not None]
+    return b"[" + b",".join(notes) + b"]" if notes else None
