@@ -1,9 +1,12 @@
 """Durable execution for Python: everything that programs import by name.
 
-The names come from perdure.define and perdure.errors; perdure.testing and perdure.policies are imported as such.
+The names come from perdure.define, perdure.errors and perdure.app; perdure.testing and perdure.policies are imported
+as such. What runs workflows is imported when it is first asked for: a module of workflows loads without it.
 """
 
 from asyncio import Future
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from perdure.define.activity import Activity, activity
 from perdure.define.api import (
@@ -60,15 +63,28 @@ from perdure.errors import (
     OperationFailed,
     PerdureError,
     PromiseRejected,
+    QueryFailed,
     Rejected,
     ReplayExhausted,
+    RunCancelled,
     RunClosed,
+    RunEnded,
+    RunFailed,
+    RunTerminated,
+    RunTimedOut,
     SchedulerViolation,
+    StoreCorrupt,
+    StoreError,
+    StoreUnavailable,
     TurnTimeout,
     UsageError,
 )
 from perdure.kernel.phases import Continue, Later, PhaseEnd, Reply, Stop
 from perdure.model.runs import RunFacts
+
+if TYPE_CHECKING:
+    from perdure.app import Client, Engine, Worker
+    from perdure.engine.handles import Handle
 
 __all__ = [
     "Activity",
@@ -78,12 +94,15 @@ __all__ = [
     "BadLog",
     "Child",
     "ChildFailed",
+    "Client",
     "Continue",
     "Divergence",
+    "Engine",
     "ExternalFailed",
     "Failure",
     "Future",
     "GuardViolation",
+    "Handle",
     "InternalError",
     "InvalidValue",
     "Later",
@@ -96,16 +115,26 @@ __all__ = [
     "PerdureError",
     "PhaseEnd",
     "PromiseRejected",
+    "QueryFailed",
     "Rejected",
     "ReplayExhausted",
     "Reply",
     "Retry",
+    "RunCancelled",
     "RunClosed",
+    "RunEnded",
     "RunFacts",
+    "RunFailed",
+    "RunTerminated",
+    "RunTimedOut",
     "SchedulerViolation",
     "Stop",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreUnavailable",
     "TurnTimeout",
     "UsageError",
+    "Worker",
     "Workflow",
     "activity",
     "attributes",
@@ -149,3 +178,18 @@ __all__ = [
     "wait_until",
     "workflow",
 ]
+
+_LATER = {
+    "Client": "perdure.app",
+    "Engine": "perdure.app",
+    "Handle": "perdure.engine.handles",
+    "Worker": "perdure.app",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_LATER[name]), name)
+    globals()[name] = found
+    return found

@@ -11,9 +11,9 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack, cast
 
 from msgspec.structs import replace
 
@@ -97,7 +97,7 @@ class Client(RunClient):
     def _open_as(self, url: str | Store, registry: Registry, surroundings: Surroundings) -> None:
         clock = surroundings.get("clock") or SystemClock()
         self._threads = surroundings.get("threads", True)
-        store = url if _is_store(url) else store_of(url, clock, threads=self._threads)
+        store = cast("Store", url) if hasattr(url, "commit_turns") else store_of(url, clock, threads=self._threads)
         self._was_opened = self._was_closed = False
         self._unsubscribe = None
         super().__init__(store, registry, clock=clock, rng=surroundings.get("rng") or random.Random())
@@ -123,7 +123,7 @@ class Engine(Client):
             if self._threads
             else LoopKeeper(self.store, settings, self._clock)
         )
-        self._worker = RunWorker(
+        self._worker: RunWorker = RunWorker(
             self.store,
             self._registry,
             settings,
@@ -138,7 +138,6 @@ class Engine(Client):
     async def open(self) -> None:
         """Open the store, and begin to work."""
         await super().open()
-        assert self._worker is not None
         try:
             await self._worker.start()
         except BaseException:
@@ -147,7 +146,7 @@ class Engine(Client):
 
     async def close(self) -> None:
         """Finish what is under way, hand the rest over, close the store."""
-        if self._worker is not None and self._worker.lease is not None and not self._worker.stopping:
+        if self._worker.lease is not None and not self._worker.stopping:
             await self._worker.stop()
         await super().close()
 
@@ -215,10 +214,6 @@ def _places(threads: bool, hold: Hold | None) -> dict[str, OnLoop | InThreads | 
     return {"loop": OnLoop(), "thread": InThreads(hold), "process": InProcesses(hold)}
 
 
-def _is_store(given: object) -> bool:
-    return hasattr(given, "commit_turns")
-
-
 def _refuse_unknown(options: Mapping[str, object], known: type, what: str) -> None:
     unknown = sorted(set(options) - set(known.__annotations__) - set(Surroundings.__annotations__))
     if unknown:
@@ -226,7 +221,7 @@ def _refuse_unknown(options: Mapping[str, object], known: type, what: str) -> No
 
 
 @contextlib.contextmanager
-def _signals_handled(stop: Callable[[], None]) -> Iterator[None]:
+def _signals_handled(stop: Callable[[], None]) -> Generator[None]:
     loop = asyncio.get_running_loop()
     handled: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -160,7 +160,6 @@ class Pump:
             live.expected_us = None
             if live.owned:
                 self._worker.ready(live)
-                self.expect_live(live)
 
     # --- what can be claimed ----------------------------------------------------------------------
 

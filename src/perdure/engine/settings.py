@@ -19,7 +19,7 @@ DEFAULT_CONCURRENCY = 100
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker works."""
 
-    queues: Mapping[str, int] = {DEFAULT_QUEUE: DEFAULT_CONCURRENCY}
+    queues: Mapping[str, int] = msgspec.field(default_factory=lambda: {DEFAULT_QUEUE: DEFAULT_CONCURRENCY})
     lease_seconds: float = 10
     cache: int = 1_000  # live runs that are kept while they are parked
     claims_max: int = 200  # runs that are claimed at a time
