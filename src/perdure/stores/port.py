@@ -31,8 +31,10 @@ from perdure.stores.records import (
     Message,
     Question,
     Report,
+    Requested,
     Run,
     RunFilter,
+    Settlement,
     Start,
     Task,
     Turn,
@@ -60,6 +62,10 @@ class RunStore(Protocol):
         ...
 
     async def count_runs(self, wanted: RunFilter) -> int: ...
+
+    async def list_children(self, number: int) -> list[Run]:
+        """The runs that a run has started, in order; of each the newest generation."""
+        ...
 
     async def close_run(self, workflow_id: str, run_id: str | None, closing: Closing) -> Run:
         """End it from outside, whoever owns it; it comes back as it was before. `NotFound`, `RunClosed`."""
@@ -92,8 +98,13 @@ class TurnStore(Protocol):
         """Free, due and not blocked runs of these queues whose workflow is none of these."""
         ...
 
-    async def commit_turns(self, commits: Sequence[TurnCommit]) -> list[Committed | Exception]:
-        """Write a group of turns, durably. One that cannot be has its error in its place (`LeaseLost`)."""
+    async def commit_turns(
+        self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
+    ) -> list[Committed | Exception]:
+        """Write a group of turns, durably. One that cannot be has its error in its place (`LeaseLost`).
+
+        What a turn starts or tells that is free, due and of the workflows `claims` is its owner's as well.
+        """
         ...
 
     async def release_run(self, owner: int, number: int, wake_us: int | None) -> None:
@@ -138,6 +149,43 @@ class MessageStore(Protocol):
 
     async def list_messages(self, number: int, after: int) -> list[Message]:
         """The messages of a run with a larger number, without a gap. `StoreCorrupt` if one is missing."""
+        ...
+
+
+    async def request_update(
+        self,
+        workflow_id: str,
+        run_id: str | None,
+        job: bytes,
+        update_id: str,
+        *,
+        claim: int | None = None,
+        claims: Sequence[str] = (),
+    ) -> Requested:
+        """Accept an update, unless this id was accepted before, also by an earlier generation (M2).
+
+        `NotFound`; `RunClosed` for a new id.
+        """
+        ...
+
+    async def get_answer(self, workflow_id: str, run_id: str | None, update_id: str) -> bytes | None:
+        """What an update came to; None while it is open. `NotFound`."""
+        ...
+
+    async def settle_promise(
+        self,
+        workflow_id: str | None,
+        run_id: str | None,
+        name: str,
+        settlement: Settlement,
+        *,
+        claim: int | None = None,
+        claims: Sequence[str] = (),
+    ) -> Accepted | None:
+        """Settle a promise by its name, or by its key where `workflow_id` is None (M4); None if it stood so before.
+
+        `NotFound`; `AlreadyExists` where it was settled otherwise; `RunClosed`.
+        """
         ...
 
 

@@ -14,15 +14,25 @@ from perdure.errors import Failure
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued"]
 IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
+ParentClose = Literal["terminate", "cancel", "abandon"]
 
 NO_TURN = -1
 NO_CHECKSUM = b""
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that waits for another one's end (M7), and what its own end does to it."""
+
+    run_id: str
+    seq: int
+    close: ParentClose = "terminate"
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run to be: what never changes of it."""
 
     run_id: str
+    chain: str = ""  # the run id of its first generation, where that is another (M8)
     workflow_id: str
     workflow: str
     version: str | None = None
@@ -32,7 +42,9 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     input: bytes
     keywords: bytes = b""
     started: bytes  # the job of kind started, as JSON
+    attributes: bytes = b"{}"  # those that it starts with, as a JSON object
     deadline_us: int | None = None  # when the run times out
+    parent: Parent | None = None
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +74,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int = 0  # messages that were ever accepted for it: their numbers are 1, 2, 3 …
     consumed: int = 0  # those that a turn has taken; always the first ones
     waiting: bytes | None = None  # what its units wait for, as JSON, when it was parked last
+    attributes: bytes = b"{}"  # as they are now, as a JSON object
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,8 +155,52 @@ class TaskCancel(msgspec.Struct, frozen=True):
     answer: bool = False
 
 
+class NewChild(msgspec.Struct, frozen=True):
+    """A run to be started by this turn. Where its workflow id is taken, that is the answer to `seq` (E2)."""
+
+    seq: int
+    facts: NewRun  # with its `parent`
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A job for the newest run of another workflow id. With `seq`, the sender is answered: null, or why not (E2)."""
+
+    workflow_id: str
+    job: bytes
+    seq: int | None = None
+
+
+class NewPromise(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise that the outside settles (M4). A key that another open run's promise has is the answer to `seq`."""
+
+    seq: int
+    name: str
+    key: str | None = None
+
+
+class UpdateAnswer(msgspec.Struct, frozen=True):
+    """What an update came to, as JSON."""
+
+    id: str
+    answer: bytes
+
+
+class Successor(msgspec.Struct, frozen=True, kw_only=True):
+    """The next generation (M8): it takes over the messages that no turn has taken, after those that are `carried`.
+
+    `carried` are jobs and their message ids. Of the messages that wait, those that answer the old generation are left.
+    """
+
+    facts: NewRun
+    carried: tuple[tuple[bytes, str | None], ...] = ()
+
+
 class Closing(msgspec.Struct, frozen=True):
-    """The end of a run. Its open tasks are cancelled, but for those that its last turn scheduled."""
+    """The end of a run. Its open tasks are cancelled, but for those that its last turn scheduled.
+
+    Its parent is told, its children are treated as they asked for, its open updates are answered as closed. One that
+    is `continued` tells nobody: its successor stands for it, and `result` is that one's run id, as JSON.
+    """
 
     status: Status
     result: bytes | None = None
@@ -164,13 +221,29 @@ class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
     park: bool = False  # give the run back, unless a message is waiting
     waiting: bytes | None = None
     closing: Closing | None = None
+    children: tuple[NewChild, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    promises: tuple[NewPromise, ...] = ()
+    answers: tuple[UpdateAnswer, ...] = ()
+    attributes: bytes | None = None  # all of them, where they have changed
+    successor: Successor | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A run that a transition of another one has started, or given a message; `claimed`: the caller owns it now."""
+
+    run: Run
+    message: Message | None = None
+    claimed: bool = False
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """A turn was committed. `pending`: messages that wait; the run was then not parked."""
+    """A turn was committed. `pending`: messages that wait; the run was then not parked. `ended`: other runs, by it."""
 
     pending: int = 0
     parked: bool = False
+    told: tuple[Told, ...] = ()
+    ended: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,6 +272,21 @@ class Accepted(msgspec.Struct, frozen=True):
     run: Run
     number: int
     claimed: bool = False
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """What the outside says of a promise: its value as JSON, or why it is rejected."""
+
+    value: bytes | None = None
+    rejected: str | None = None
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """An update was asked for: `accepted` as a message now, or known before, with its `answer` if there is one."""
+
+    run: Run
+    accepted: Accepted | None = None
+    answer: bytes | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
