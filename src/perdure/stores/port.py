@@ -143,7 +143,8 @@ class MessageStore(Protocol):
         """Accept a job for a running run: it is due now. `NotFound`, `RunClosed`.
 
         With `claim` and a free run of one of the workflows `claims`, the run is the caller's as well. A message id that
-        waits already is accepted again as the same message.
+        was accepted before, by this run or an earlier generation of it, changes nothing (M1): while it waits its number
+        is given again, later 0, and a run that has ended does not matter then.
         """
         ...
 
