@@ -1,4 +1,4 @@
-"""Retrying: when a failed attempt of an activity is tried again, and when a blocked run (E4, K12). Pure.
+"""Retrying: when a failed attempt of an activity is tried again, and a blocked run (E4, K12); pure.
 
 In:  the effective options of an activity, and what happened.
 Out: seconds to wait, or None where the failure is final.
