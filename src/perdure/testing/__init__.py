@@ -1,8 +1,11 @@
-"""Testing workflows: run them turn by turn, record what they did, replay it against changed code.
+"""Testing workflows: run them turn by turn, record what they did, replay it against changed code; on virtual time.
 
 `Harness` drives perdure.kernel alone: no store, no clock, no network. `perdure.testing.plugin` brings the fixtures.
+perdure.testing.virtual lets days pass in milliseconds.
 """
 
+from perdure.testing.clock import VirtualClock
+from perdure.testing.deadlock import Deadlock
 from perdure.testing.harness import Harness, Turn
 from perdure.testing.jobs import (
     cancel,
@@ -18,11 +21,15 @@ from perdure.testing.jobs import (
     update,
 )
 from perdure.testing.transcript import Transcript
+from perdure.testing.virtual import VirtualLoop, run_virtual, virtual_time
 
 __all__ = [
+    "Deadlock",
     "Harness",
     "Transcript",
     "Turn",
+    "VirtualClock",
+    "VirtualLoop",
     "cancel",
     "cancelled",
     "evict",
@@ -32,6 +39,8 @@ __all__ = [
     "reject_promise",
     "resolve",
     "resolve_promise",
+    "run_virtual",
     "signal",
     "update",
+    "virtual_time",
 ]

@@ -1,0 +1,556 @@
+"""Virtual time: timers pass in their order and at once, what is really there is waited for, a deadlock is an error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import signal
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from perdure.errors import InvalidValue, UsageError
+from perdure.testing import Deadlock, VirtualClock, VirtualLoop, run_virtual, virtual_time
+
+DAY = 86_400.0
+Runner = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+def installed(main: Coroutine[Any, Any, Any]) -> Any:
+    """On a loop of asyncio's that runs already."""
+
+    async def within() -> Any:
+        with virtual_time():
+            return await main
+
+    return asyncio.run(within())
+
+
+@pytest.fixture(params=[run_virtual, installed], ids=["own loop", "running loop"])
+def run(request: pytest.FixtureRequest) -> Runner:
+    return request.param
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+# --- timers ---------------------------------------------------------------------------------
+
+
+def test_thirty_days_pass_at_once(run: Runner) -> None:
+    async def main() -> float:
+        began = now()
+        await asyncio.gather(*(asyncio.sleep(day * DAY) for day in range(31)))
+        return now() - began
+
+    assert run(main()) == 30 * DAY
+
+
+def test_both_times_of_the_clock_and_the_loop_move_together(run: Runner) -> None:
+    async def main() -> None:
+        with virtual_time() as clock:
+            assert clock.monotonic() == now()
+            before, began = clock.now, now()
+            await asyncio.sleep(DAY + 0.000_001)
+            assert clock.monotonic() == now() >= began + DAY
+            assert clock.now - before == timedelta(days=1, microseconds=1)
+            clock.advance(60)
+            assert now() == clock.monotonic()
+
+    run(main())
+
+
+def test_time_goes_on_after_centuries() -> None:
+    """A float of that size holds no nanosecond, by which asyncio asks whether a timer is due."""
+
+    async def main() -> None:
+        for _ in range(100):
+            await asyncio.sleep(365 * DAY)
+            await asyncio.sleep(0.125)
+
+    clock = VirtualClock()
+    before = clock.now
+    run_virtual(main(), clock=clock)
+    assert clock.now - before == timedelta(days=36_500, seconds=12.5)
+
+
+@dataclass(frozen=True)
+class Sleep:
+    ms: int
+
+
+@dataclass(frozen=True)
+class Sequence:
+    parts: tuple[Program, ...]
+
+
+@dataclass(frozen=True)
+class Parallel:
+    parts: tuple[Program, ...]
+
+
+@dataclass(frozen=True)
+class Within:
+    ms: int
+    part: Program
+
+
+Program = Sleep | Sequence | Parallel | Within
+Log = list[tuple[int, str]]
+
+PROGRAMS = st.recursive(
+    st.builds(Sleep, st.integers(0, 10**7)),
+    lambda part: (
+        st.builds(Sequence, st.lists(part, max_size=4).map(tuple))
+        | st.builds(Parallel, st.lists(part, max_size=4).map(tuple))
+        | st.builds(Within, st.integers(1, 10**7), part)
+    ),
+    max_leaves=12,
+)
+
+
+class TooClose(Exception):
+    """An end and a time limit in the same millisecond: either may come first."""
+
+
+def model(program: Program, start: int, limit: float, log: Log, path: str = "") -> float:
+    """When a program ends that began then and is cut off at a limit (infinite if it is cut off), and what it logs."""
+    match program:
+        case Sleep(ms):
+            if start + ms == limit:
+                raise TooClose
+            if start + ms > limit:
+                return math.inf
+            log.append((start + ms, path))
+            return start + ms
+        case Sequence(parts):
+            at: float = start
+            for number, part in enumerate(parts):
+                at = model(part, int(at), limit, log, f"{path}.{number}")
+                if at == math.inf:
+                    break
+            return at
+        case Parallel(parts):
+            return max(
+                [start, *(model(part, start, limit, log, f"{path}|{number}") for number, part in enumerate(parts))]
+            )
+        case Within(ms, part):
+            inner = start + ms
+            if inner == limit:
+                raise TooClose
+            ended = model(part, start, min(limit, inner), log, path + "<")
+            if ended < math.inf:
+                return ended
+            if limit < inner:
+                return math.inf
+            log.append((inner, path + "!"))
+            return inner
+
+
+async def real(program: Program, log: Log, clock: VirtualClock, zero: int, path: str = "") -> None:
+    match program:
+        case Sleep(ms):
+            await asyncio.sleep(ms / 1000)
+            log.append(((clock.now_us() - zero) // 1000, path))
+        case Sequence(parts):
+            for number, part in enumerate(parts):
+                await real(part, log, clock, zero, f"{path}.{number}")
+        case Parallel(parts):
+            await asyncio.gather(
+                *(real(part, log, clock, zero, f"{path}|{number}") for number, part in enumerate(parts))
+            )
+        case Within(ms, part):
+            try:
+                async with asyncio.timeout(ms / 1000):
+                    await real(part, log, clock, zero, path + "<")
+            except TimeoutError:
+                log.append(((clock.now_us() - zero) // 1000, path + "!"))
+
+
+@given(PROGRAMS, st.booleans())
+def test_programs_of_timers_do_what_a_model_of_time_says(program: Program, own: bool) -> None:
+    expected: Log = []
+    try:
+        model(program, 0, math.inf, expected)
+    except TooClose:
+        assume(False)
+    log: Log = []
+
+    async def main() -> None:
+        with virtual_time() as clock:
+            await real(program, log, clock, clock.now_us())
+
+    (run_virtual if own else installed)(main())
+    assert [at for at, _ in log] == sorted(at for at, _ in log)
+    assert sorted(log) == sorted(expected)
+
+
+# --- what is really there -------------------------------------------------------------------
+
+
+def test_an_answer_from_an_executor_comes_before_the_next_timer(run: Runner) -> None:
+    def work(loop: asyncio.AbstractEventLoop) -> str:
+        for _ in range(100):  # to the loop and back
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+        return "done"
+
+    async def main() -> None:
+        began = now()
+        answer = await asyncio.wait_for(asyncio.to_thread(work, asyncio.get_running_loop()), DAY)
+        assert (answer, now() - began < 60) == ("done", True)
+
+    run(main())
+
+
+def test_a_thread_that_holds_the_clock_is_waited_for(run: Runner) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        with virtual_time() as clock:
+            hold = clock.hold()
+            hold.__enter__()
+
+            def work() -> None:
+                for _ in range(100):
+                    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+                loop.call_soon_threadsafe(done.set_result, "done")
+                hold.__exit__(None, None, None)
+
+            began = now()
+            thread = threading.Thread(target=work)
+            thread.start()
+            assert await asyncio.wait_for(done, DAY) == "done"
+            assert now() - began < 60
+            thread.join()
+            await asyncio.sleep(DAY)  # and not longer than it holds
+
+    run(main())
+
+
+def test_the_end_of_a_hold_wakes_a_loop_that_waits(run: Runner) -> None:
+    async def main() -> None:
+        with virtual_time() as clock:
+            holding, let_go = threading.Event(), threading.Event()
+
+            def work() -> None:
+                with clock.hold():
+                    holding.set()
+                    let_go.wait()
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            holding.wait()
+            asyncio.get_running_loop().call_later(0.02, let_go.set)  # passes really, because the clock is held
+            await asyncio.sleep(DAY)
+            thread.join()
+
+    run(main())
+
+
+def test_a_child_process_is_waited_for(run: Runner) -> None:
+    async def main() -> None:
+        began = now()
+        pipe = asyncio.subprocess.PIPE
+        child = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
+        out, _ = await asyncio.wait_for(child.communicate(b"through a pipe"), DAY)
+        assert (out, child.returncode) == (b"through a pipe", 0)
+        plain = await asyncio.create_subprocess_shell("exit 3")
+        assert await asyncio.wait_for(plain.wait(), DAY) == 3
+        assert now() - began < DAY
+
+    run(main())
+
+
+def test_a_program_that_is_not_there_leaves_nothing_behind(run: Runner) -> None:
+    async def main() -> None:
+        with pytest.raises(FileNotFoundError):
+            await asyncio.create_subprocess_exec("there-is-no-such-program")
+        await asyncio.Event().wait()
+
+    with pytest.raises(Deadlock):
+        run(main())
+
+
+def test_an_answer_over_a_connection_is_waited_for(run: Runner) -> None:
+    async def main() -> None:
+        here, there = socket.socketpair()
+
+        def serve() -> None:
+            there.sendall(there.recv(100).upper())
+            there.recv(100)  # until the other side closes
+            there.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        reader, writer = await asyncio.open_connection(sock=here)
+        began = now()
+        writer.write(b"hello")
+        assert await asyncio.wait_for(reader.read(100), DAY) == b"HELLO"
+        assert now() - began < 60
+        writer.close()
+        await writer.wait_closed()
+        thread.join()
+
+    run(main())
+
+
+def test_an_idle_connection_does_not_stop_the_clock(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> float:
+        here, there = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=here)
+        with there:
+            await asyncio.sleep(DAY)
+            await asyncio.sleep(DAY)
+            writer.close()
+            await writer.wait_closed()
+        return now()
+
+    assert run_virtual(main(), patience=0.02) == pytest.approx(2 * DAY)
+    (record,) = caplog.records
+    assert "1 open connections and 0 child processes have brought nothing for 0.02 s" in record.getMessage()
+
+
+def test_a_server_that_only_listens_holds_up_nothing(run: Runner, caplog: pytest.LogCaptureFixture) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(DAY)
+        writer.write(await reader.readline())
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        await asyncio.sleep(30 * DAY)
+        with virtual_time(patience=0.02):
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"echo\n")
+            assert await reader.readline() == b"echo\n"
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+    assert len(caplog.records) == 1, "patience was needed for the open connection alone"
+
+
+# --- deadlocks ------------------------------------------------------------------------------
+
+
+def test_a_deadlock_is_raised_where_the_program_waits_and_says_where_that_is(run: Runner) -> None:
+    async def wait_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(wait_for_ever(), name="the waiting one")
+            group.create_task(asyncio.sleep(math.inf), name="the sleeping one")
+
+    with pytest.raises(Deadlock) as caught:
+        run(main())
+    text = str(caught.value)
+    assert text.startswith("nothing is scheduled")
+    assert "task the waiting one waits at " + __file__ in text
+    assert "wait_for_ever, in Event.wait" in text
+    assert "task the sleeping one" in text
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+
+
+def test_what_was_opened_is_closed_and_time_passes_while_a_deadlock_unwinds(run: Runner) -> None:
+    closed: list[str] = []
+
+    async def main() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(DAY)
+            closed.append("closed")
+
+    with pytest.raises(Deadlock):
+        run(main())
+    assert closed == ["closed"]
+
+
+def test_the_innermost_block_raises_a_deadlock_and_the_program_can_go_on(run: Runner) -> None:
+    async def main() -> str:
+        with pytest.raises(Deadlock), virtual_time().noting(lambda: ["run o-1 waits for a signal"]) as clock:
+            await asyncio.Event().wait()
+        assert clock.monotonic() == now() or run is installed
+        with pytest.raises(Deadlock, match="run o-2"), virtual_time().noting(lambda: ["run o-2 waits"]):
+            await asyncio.Event().wait()
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(DAY)
+        return "went on"
+
+    assert run(main()) == "went on"
+
+
+def test_a_deadlock_that_is_swallowed_ends_the_loop(run: Runner) -> None:
+    async def main() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    with pytest.raises(Deadlock):
+        run(main())
+
+
+def test_a_deadlock_whose_interruption_is_swallowed_is_raised_all_the_same(run: Runner) -> None:
+    async def main() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    with pytest.raises(Deadlock):
+        run(main())
+
+
+def test_an_error_while_a_deadlock_unwinds_tells_of_it(run: Runner) -> None:
+    async def main() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("from tidying up")
+
+    with pytest.raises(ValueError, match="from tidying up") as caught:
+        run(main())
+    assert caught.value.__notes__[0].startswith("nothing is scheduled")
+
+
+def test_a_loop_of_somebodys_own_runner_raises_a_deadlock_too() -> None:
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Deadlock, match="main"), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(main())
+
+
+def test_a_signal_can_end_a_wait_and_so_it_is_no_deadlock(run: Runner) -> None:
+    async def main() -> None:
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_signal_handler(signal.SIGUSR1, told.set)
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1]).start()
+        await told.wait()
+        loop.remove_signal_handler(signal.SIGUSR1)
+
+    run(main())
+
+
+# --- a loop that runs already ---------------------------------------------------------------
+
+
+def test_a_running_loop_is_given_back_as_it_was() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        before, began = dict(vars(loop)), now()
+        with virtual_time() as outer:
+            with virtual_time() as inner:
+                assert inner is outer
+            await asyncio.sleep(DAY)
+        assert now() - began < 3600
+        after = dict(vars(loop))
+        del before["_timer_cancelled_count"], after["_timer_cancelled_count"]
+        assert after == before
+
+    asyncio.run(main())
+
+
+def test_timers_that_are_set_before_pass_virtually_and_those_left_over_go_on_really() -> None:
+    fired: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(3 * DAY, fired.append, "before")
+        loop.call_later(5 * DAY, fired.append, "not yet")
+        with virtual_time(VirtualClock()):
+            await asyncio.sleep(4 * DAY)
+            left = loop.call_later(0.01, fired.append, "left over")
+            assert fired == ["before"]
+        assert left.when() - loop.time() < 1
+        while len(fired) < 2:
+            await asyncio.sleep(0)
+        assert fired == ["before", "left over"]
+
+    asyncio.run(main())
+
+
+def test_a_clock_is_taken_from_loop_to_loop() -> None:
+    clock = VirtualClock(datetime(2027, 1, 1, tzinfo=UTC))
+    fired: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(2 * DAY, fired.append, "too soon")
+        with virtual_time(clock):
+            assert loop.time() == clock.monotonic()
+            await asyncio.sleep(DAY)
+        assert fired == []
+
+    asyncio.run(main())
+    asyncio.run(main())
+    run_virtual(asyncio.sleep(DAY), clock=clock)
+    assert clock.now == datetime(2027, 1, 4, tzinfo=UTC)
+
+
+def test_another_clock_for_a_loop_on_virtual_time_is_refused() -> None:
+    async def main() -> None:
+        with virtual_time(VirtualClock()):
+            pass
+
+    with pytest.raises(UsageError, match="another clock"):
+        run_virtual(main())
+
+
+def test_blocks_may_end_in_any_order() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        first, second = virtual_time(), virtual_time()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        await asyncio.sleep(DAY)
+        second.__exit__(None, None, None)
+        assert "time" not in vars(loop)
+
+    asyncio.run(main())
+
+
+def test_asyncios_debug_mode_has_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        with virtual_time():
+            await asyncio.sleep(DAY)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main(), debug=True)
+    assert caplog.records == []
+
+
+# --- the clock ------------------------------------------------------------------------------
+
+
+def test_the_wall_clock_alone_can_be_set() -> None:
+    clock = VirtualClock(datetime(2027, 1, 1, tzinfo=UTC))
+    clock.advance(0.5)
+    clock.set_wall(datetime(2020, 1, 1, tzinfo=UTC))
+    assert (clock.now, clock.monotonic()) == (datetime(2020, 1, 1, tzinfo=UTC), 0.5)
+
+
+def test_a_start_without_a_time_zone_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="time zone"):
+        VirtualClock(datetime(2027, 1, 1))
+
+
+@pytest.mark.parametrize("seconds", [-1, -0.001, math.nan])
+def test_time_does_not_go_back(seconds: float) -> None:
+    with pytest.raises(ValueError, match="time does not go back"):
+        VirtualClock().advance(seconds)
