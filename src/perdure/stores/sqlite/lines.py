@@ -1,0 +1,146 @@
+"""Lines: how calls come to a connection and answers go back: through a thread's queue, or at once.
+
+A thread takes everything that waits into one group. The answers of a group go back with one call for each event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Protocol
+
+from perdure.stores.sqlite.groups import Call, Transition
+
+GROUP_MAX = 1000
+TICK_SECONDS = 0.01
+Run = Callable[[Sequence[Call]], None]
+
+
+class Line(Protocol):
+    """Where calls queue up for a connection."""
+
+    async def call(self, work: Transition, values: tuple[Any, ...]) -> Any:
+        """What the transition gave, or raised."""
+        ...
+
+    async def stop(self) -> None:
+        """Do what waits, and end."""
+        ...
+
+
+class StraightLine:
+    """No queue: each call is a group, on the caller's thread. `lock` is that of the connection."""
+
+    def __init__(self, run: Run, lock: Lock) -> None:
+        self._run = run
+        self._lock = lock
+
+    async def call(self, work: Transition, values: tuple[Any, ...]) -> Any:
+        call = Call(work, values)
+        with self._lock:
+            self._run((call,))
+        if isinstance(call.outcome, Exception):
+            raise call.outcome
+        return call.outcome
+
+    async def stop(self) -> None:
+        """Nothing waits."""
+
+
+class Waiting(Call):
+    """A call that somebody awaits on an event loop."""
+
+    __slots__ = ("future", "loop")
+
+    def __init__(self, work: Transition, values: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(work, values)
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+
+
+class ThreadLine:
+    """A thread that has the connection. With a tick, that is called every ten milliseconds and after each group."""
+
+    def __init__(self, name: str, run: Run) -> None:
+        self._run = run
+        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._tick: Callable[[], object] | None = None
+        self._stopping = False
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    async def call(self, work: Transition, values: tuple[Any, ...]) -> Any:
+        call = Waiting(work, values, asyncio.get_running_loop())
+        self._queue.put(call)
+        return await call.future
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._queue.put(None)
+        await in_thread(self._thread.join)
+
+    def tick(self, call: Callable[[], object] | None) -> None:
+        """Begin or end to call this."""
+        self._tick = call
+        self._queue.put(None)
+
+    def _work(self) -> None:
+        while True:
+            calls = self._take()
+            if calls:
+                self._run(calls)
+                answer(calls)
+            elif self._stopping and self._queue.empty():
+                return
+            if self._tick is not None:
+                self._tick()
+
+    def _take(self) -> list[Waiting]:
+        """All that waits; after a while without anything, nothing."""
+        calls: list[Waiting] = []
+        try:
+            call = self._queue.get(timeout=TICK_SECONDS if self._tick is not None else None)
+            while call is not None:
+                calls.append(call)
+                call = self._queue.get_nowait() if len(calls) < GROUP_MAX else None
+        except Empty:
+            pass
+        return calls
+
+
+def answer(calls: Sequence[Waiting]) -> None:
+    """Hand the outcomes to those who wait, loop by loop."""
+    loops = {call.loop for call in calls}
+    for loop in loops:
+        theirs = calls if len(loops) == 1 else [call for call in calls if call.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_resolve, theirs)
+        except RuntimeError:  # the loop has been closed: nobody waits any more
+            continue
+
+
+def _resolve(calls: Sequence[Waiting]) -> None:
+    for call in calls:
+        if call.future.done():
+            continue
+        if isinstance(call.outcome, Exception):
+            call.future.set_exception(call.outcome)
+        else:
+            call.future.set_result(call.outcome)
+
+
+async def in_thread(work: Callable[[], Any]) -> Any:
+    """Do this in a thread of its own, which nobody else can keep busy."""
+    call = Waiting(lambda: None, (), asyncio.get_running_loop())
+
+    def do() -> None:
+        try:
+            call.outcome = work()
+        except Exception as error:
+            call.outcome = error
+        answer([call])
+
+    Thread(target=do, name="perdure-sqlite-opening", daemon=True).start()
+    return await call.future

@@ -1,0 +1,336 @@
+"""Rows: sealed when they are written, verified whenever their values are used (E9).
+
+A seal is the checksum over all other columns, the key included, so a flipped, swapped or moved value is found.
+What is damaged is never sealed again: it stays damaged for everybody who looks later.
+A value whose seal fits is what was written, and needs no other check.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from perdure.errors import StoreCorrupt
+from perdure.stores.checks import checksum
+from perdure.stores.records import (
+    NO_CHECKSUM,
+    NO_TURN,
+    Attempt,
+    Blocked,
+    Damage,
+    Lease,
+    Message,
+    NewRun,
+    Question,
+    Run,
+    Status,
+    Task,
+    Turn,
+)
+from perdure.stores.sqlite.access import Row, Value, to_json
+
+RUN_COLUMNS = 14
+_blocked = msgspec.json.Decoder(Blocked).decode
+_attempts = msgspec.json.Decoder(tuple[Attempt, ...]).decode
+_queues = msgspec.json.Decoder(dict[str, int]).decode
+_ids = msgspec.json.Decoder(list[str]).decode
+_values_of = msgspec.structs.astuple
+
+
+class DamagedRow(StoreCorrupt):
+    """A row is not as it was written; `damage` says which and how."""
+
+    def __init__(self, damage: Damage) -> None:
+        of_run = f" (run {damage.run_id})" if damage.run_id else ""
+        super().__init__(
+            f"the store is damaged: {damage.table}, row {damage.row}{of_run}: {damage.problem}. Only this run is "
+            "stopped; `perdure doctor` lists all that is damaged; a backup from before has it whole"
+        )
+        self.damage = damage
+
+
+def damaged(table: str, row: object, problem: str, run_id: str | None = None) -> DamagedRow:
+    return DamagedRow(Damage(table=table, row=str(row), problem=problem, run_id=run_id))
+
+
+def sealed(table: str, values: Row) -> Row:
+    """The row as it is written: with its seal behind."""
+    return (*values, checksum(table, values))
+
+
+def verified(table: str, row: Row, key: object, run_id: str | None = None) -> Row:
+    """The row without its seal. `StoreCorrupt` if that does not fit."""
+    values = row[:-1]
+    if checksum(table, values) != row[-1]:
+        raise damaged(table, key, "its checksum does not fit: it is not as it was written", run_id)
+    return values
+
+
+# --- runs and states -----------------------------------------------------------------------------
+
+
+class State(msgspec.Struct):
+    """What changes of a run: a row of `states`, in the order of its columns."""
+
+    number: int
+    queue: str
+    workflow: str
+    priority: int
+    status: Status = "running"
+    blocked: bytes | None = None
+    result: bytes | None = None
+    closed_us: int | None = None
+    wake_us: int | None = None
+    owner: int | None = None
+    followed_by: int | None = None
+    last_turn: int = NO_TURN
+    tail: bytes = NO_CHECKSUM
+    accepted: int = 0
+    consumed: int = 0
+    open_tasks: int = 0
+    top_seq: int = -1  # the largest seq of a task so far: a new one beyond it cannot be there yet
+    waiting: bytes | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+    @property
+    def pending(self) -> int:
+        return self.accepted - self.consumed
+
+
+def facts_row(number: int, facts: NewRun, created_us: int) -> Row:
+    values = (
+        number,
+        facts.run_id,
+        facts.workflow_id,
+        facts.workflow,
+        facts.version,
+        facts.queue,
+        facts.priority,
+        str(facts.seed),
+        facts.input,
+        facts.keywords,
+        facts.started,
+        facts.deadline_us,
+        created_us,
+    )
+    return sealed("runs", values)
+
+
+def read_facts(row: Row) -> tuple[int, NewRun, int]:
+    """Number, facts and time of creation. `StoreCorrupt`."""
+    run_id = row[1] if isinstance(row[1], str) else None
+    values: Any = verified("runs", row, row[0], run_id)
+    facts = NewRun(
+        run_id=values[1],
+        workflow_id=values[2],
+        workflow=values[3],
+        version=values[4],
+        queue=values[5],
+        priority=values[6],
+        seed=int(values[7]),
+        input=values[8],
+        keywords=values[9],
+        started=values[10],
+        deadline_us=values[11],
+    )
+    return values[0], facts, values[12]
+
+
+def state_row(state: State) -> Row:
+    return sealed("states", _values_of(state))
+
+
+def read_state(row: Row, run_id: str | None = None) -> State:
+    """`StoreCorrupt`."""
+    return State(*cast("Any", verified("states", row, row[0], run_id)))
+
+
+def read_run(row: Row) -> Run:
+    """A run from its row of `runs` and its row of `states`, one behind the other. `StoreCorrupt`."""
+    number, facts, created_us, state = read_both(row)
+    return run_of(number, facts, created_us, state)
+
+
+def read_both(row: Row) -> tuple[int, NewRun, int, State]:
+    """Number, facts, time of creation and state. `StoreCorrupt`, also where one of the two rows is missing."""
+    if row[0] is None:
+        raise damaged("runs", row[RUN_COLUMNS], "it is missing")
+    number, facts, created_us = read_facts(row[:RUN_COLUMNS])
+    if row[RUN_COLUMNS] is None:
+        raise damaged("states", number, "it is missing", facts.run_id)
+    return number, facts, created_us, read_state(row[RUN_COLUMNS:], facts.run_id)
+
+
+def run_of(number: int, facts: NewRun, created_us: int, state: State) -> Run:
+    return Run(
+        number=number,
+        facts=facts,
+        status=state.status,
+        blocked=None if state.blocked is None else _blocked(state.blocked),
+        result=state.result,
+        created_us=created_us,
+        closed_us=state.closed_us,
+        wake_us=state.wake_us,
+        owner=state.owner,
+        last_turn=state.last_turn,
+        checksum=state.tail,
+        accepted=state.accepted,
+        consumed=state.consumed,
+        waiting=state.waiting,
+    )
+
+
+# --- turns and messages --------------------------------------------------------------------------
+
+
+def turn_row(run: int, turn: Turn) -> Row:
+    seal = checksum("turns", (run, turn.number, turn.checksum, turn.notes))
+    return (run, turn.number, turn.record, turn.checksum, turn.notes, seal)
+
+
+def read_turn(row: Row, run_id: str | None) -> Turn:
+    """`StoreCorrupt`. The record is not looked at: `checks.verify_chain` does that."""
+    run, number, record, chain, notes, seal = cast("Any", row)
+    if checksum("turns", (run, number, chain, notes)) != seal:
+        raise damaged("turns", _pair(row), "its checksum does not fit: it is not as it was written", run_id)
+    return Turn(number=number, record=record, checksum=chain, notes=notes)
+
+
+def message_row(run: int, message: Message) -> Row:
+    return sealed(
+        "messages", (run, message.number, message.job, message.message_id, message.accepted_us, message.notes)
+    )
+
+
+def read_message(row: Row, run_id: str | None) -> Message:
+    """`StoreCorrupt`."""
+    values: Any = verified("messages", row, _pair(row), run_id)
+    _, number, job, message_id, accepted_us, notes = values
+    return Message(number=number, job=job, message_id=message_id, accepted_us=accepted_us, notes=notes)
+
+
+def _pair(row: Row) -> str:
+    return f"{row[0]}/{row[1]}"
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+class TaskRow(msgspec.Struct):
+    """A row of `tasks`, in the order of its columns."""
+
+    id: str
+    run: int
+    seq: int
+    name: str
+    queue: str
+    priority: int
+    input: bytes
+    keywords: bytes
+    options: bytes
+    scheduled_us: int
+    due_us: int
+    attempt: int = 0
+    failures: int = 0
+    owner: int | None = None
+    started_us: int | None = None
+    details: bytes | None = None
+    heartbeat_us: int | None = None
+    cancel: int = 0
+    attempts: bytes = b"[]"
+
+    def past(self) -> tuple[Attempt, ...]:
+        return _attempts(self.attempts)
+
+
+def task_row(task: TaskRow) -> Row:
+    return sealed("tasks", _values_of(task))
+
+
+def read_task(row: Row) -> TaskRow:
+    """`StoreCorrupt`."""
+    return TaskRow(*cast("Any", verified("tasks", row, row[0])))
+
+
+def task_of(row: TaskRow, facts: NewRun) -> Task:
+    return Task(
+        id=row.id,
+        run=row.run,
+        run_id=facts.run_id,
+        workflow_id=facts.workflow_id,
+        seq=row.seq,
+        name=row.name,
+        queue=row.queue,
+        priority=row.priority,
+        input=row.input,
+        keywords=row.keywords,
+        options=row.options,
+        scheduled_us=row.scheduled_us,
+        due_us=row.due_us,
+        attempt=row.attempt,
+        failures=row.failures,
+        owner=row.owner,
+        started_us=row.started_us,
+        details=row.details,
+        heartbeat_us=row.heartbeat_us,
+        cancel=bool(row.cancel),
+        attempts=row.past(),
+    )
+
+
+# --- leases and questions ------------------------------------------------------------------------
+
+
+class LeaseRow(msgspec.Struct):
+    """A row of `leases`, in the order of its columns."""
+
+    number: int
+    name: str
+    queues: bytes
+    started_us: int
+    expires_us: int
+    lasts_us: int  # from each renewal
+    cancelled: bytes = b"[]"
+
+    def revoked(self) -> list[str]:
+        """The tasks that its holder is to learn about."""
+        return _ids(self.cancelled)
+
+
+def lease_row(lease: LeaseRow) -> Row:
+    return sealed("leases", _values_of(lease))
+
+
+def read_lease(row: Row) -> LeaseRow:
+    """`StoreCorrupt`."""
+    return LeaseRow(*cast("Any", verified("leases", row, row[0])))
+
+
+def lease_of(row: LeaseRow) -> Lease:
+    return Lease(
+        number=row.number,
+        name=row.name,
+        queues=_queues(row.queues),
+        started_us=row.started_us,
+        expires_us=row.expires_us,
+    )
+
+
+def read_question(row: Row) -> tuple[Question, bytes | None]:
+    """The question and its answer. `StoreCorrupt`."""
+    values: Any = verified("questions", row, row[0])
+    return Question(*values[:6]), values[7]
+
+
+def key_of(value: Value) -> str:
+    """A key for people."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def queues_json(queues: Any) -> bytes:
+    """The queues of a lease, as they are kept."""
+    return to_json(dict(queues))

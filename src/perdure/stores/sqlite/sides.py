@@ -1,0 +1,180 @@
+"""Sides: the methods of the port, each handed to its transition in the modules beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perdure.stores.records import (
+    NO_TURN,
+    Accepted,
+    Beat,
+    Begun,
+    Blocked,
+    Closing,
+    Committed,
+    Lease,
+    Message,
+    Question,
+    Report,
+    Run,
+    RunFilter,
+    Start,
+    Task,
+    Turn,
+    TurnCommit,
+)
+from perdure.stores.sqlite import endings, leases, messages, questions, runs, tasks, turns
+from perdure.stores.sqlite.access import Access
+from perdure.stores.sqlite.locks import LeaseLocks
+from perdure.stores.sqlite.part import Part
+
+
+class SqliteRuns(Part):
+    """perdure.stores.port.RunStore and MessageStore."""
+
+    async def start_run(self, start: Start) -> Begun:
+        return await self._write(runs.start_run, start)
+
+    async def get_run(self, workflow_id: str, run_id: str | None = None) -> Run:
+        return await self._read(runs.get_run, workflow_id, run_id)
+
+    async def get_runs(self, numbers: Sequence[int]) -> list[Run]:
+        return await self._read(runs.get_runs, numbers)
+
+    async def list_runs(self, wanted: RunFilter, limit: int, before: int | None = None) -> list[Run]:
+        return await self._scan(runs.list_runs, wanted, limit, before)
+
+    async def count_runs(self, wanted: RunFilter) -> int:
+        return await self._scan(runs.count_runs, wanted)
+
+    async def close_run(self, workflow_id: str, run_id: str | None, closing: Closing) -> Run:
+        return await self._write(runs.close_run, workflow_id, run_id, closing)
+
+    async def accept_message(
+        self,
+        workflow_id: str,
+        run_id: str | None,
+        job: bytes,
+        *,
+        message_id: str | None = None,
+        claim: int | None = None,
+        claims: Sequence[str] = (),
+    ) -> Accepted:
+        found = (workflow_id, run_id)
+        return await self._write(messages.accept_message, found, job, message_id, claim, claims)
+
+    async def list_messages(self, number: int, after: int) -> list[Message]:
+        return await self._read(messages.list_messages, number, after)
+
+
+class SqliteTurns(Part):
+    """perdure.stores.port.TurnStore."""
+
+    async def claim_runs(self, owner: int, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
+        return await self._write(turns.claim_runs, owner, queues, workflows, limit)
+
+    async def claim_run(self, owner: int, number: int) -> Run | None:
+        return await self._write(turns.claim_run, owner, number)
+
+    async def get_next_wake(self, queues: Sequence[str]) -> int | None:
+        return await self._read(turns.get_next_wake, queues)
+
+    async def list_pending(self, owner: int) -> list[Run]:
+        return await self._read(turns.list_pending, owner)
+
+    async def list_unknown(self, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
+        return await self._read(turns.list_unknown, queues, workflows, limit)
+
+    async def commit_turns(self, commits: Sequence[TurnCommit]) -> list[Committed | Exception]:
+        return await self._write(turns.commit_turns, commits)
+
+    async def release_run(self, owner: int, number: int, wake_us: int | None) -> None:
+        await self._write(turns.release_run, owner, number, wake_us)
+
+    async def block_run(self, owner: int | None, number: int, blocked: Blocked, reports: Sequence[Report]) -> None:
+        await self._write(turns.block_run, owner, number, blocked, reports)
+
+    async def wake_blocked(self, queues: Sequence[str]) -> int:
+        return await self._write(turns.wake_blocked, queues)
+
+    async def list_turns(self, number: int, after: int = NO_TURN, limit: int | None = None) -> list[Turn]:
+        return await self._read(turns.list_turns, number, after, limit)
+
+
+class SqliteTasks(Part):
+    """perdure.stores.port.TaskStore."""
+
+    async def claim_tasks(self, owner: int, queue: str, names: Sequence[str], limit: int) -> list[Task]:
+        return await self._write(tasks.claim_tasks, owner, queue, names, limit)
+
+    async def get_next_due(self, queues: Sequence[str]) -> int | None:
+        return await self._read(tasks.get_next_due, queues)
+
+    async def list_tasks(self, number: int) -> list[Task]:
+        return await self._read(tasks.list_tasks, number)
+
+    async def report_tasks(self, reports: Sequence[Report]) -> list[bool]:
+        return await self._write(tasks.report_tasks, reports)
+
+    async def beat_tasks(self, beats: Sequence[Beat]) -> list[bool | None]:
+        return await self._write(tasks.beat_tasks, beats)
+
+    async def list_cancelled(self, owner: int) -> list[str]:
+        return await self._read(leases.list_cancelled, owner)
+
+
+class SqliteLeases(Part):
+    """perdure.stores.port.LeaseStore. Each has a locked file beside the store, which tells whether its holder lives."""
+
+    _locks: LeaseLocks
+
+    async def open_lease(self, name: str, queues: Mapping[str, int], seconds: float) -> Lease:
+        return await self._write(self._open_lease, name, queues, seconds)
+
+    async def renew_lease(self, number: int) -> bool:
+        return await self._write(leases.renew_lease, number)
+
+    async def close_lease(self, number: int) -> None:
+        await self._write(endings.close_lease, number)
+        self._locks.remove(number)
+
+    async def end_dead_leases(self) -> list[Lease]:
+        dead: list[Lease] = await self._write(self._end_dead_leases)
+        for lease in dead:
+            self._locks.remove(lease.number)
+        return dead
+
+    async def list_leases(self) -> list[Lease]:
+        return await self._read(leases.list_leases)
+
+    def _open_lease(self, access: Access, name: str, queues: Mapping[str, int], seconds: float) -> Lease:
+        """The lock is there before anybody can see the lease."""
+        lease = leases.open_lease(access, name, queues, seconds)
+        self._locks.hold(lease.number)
+        access.undo.append(lambda: self._locks.remove(lease.number))
+        return lease
+
+    def _end_dead_leases(self, access: Access) -> list[Lease]:
+        self._locks.remove_strays(leases.numbers(access))
+        return endings.end_dead_leases(access, self._locks.is_gone)
+
+
+class SqliteQuestions(Part):
+    """perdure.stores.port.QuestionStore."""
+
+    async def ask(self, workflow_id: str, run_id: str | None, name: str, arguments: bytes) -> Question:
+        return await self._write(questions.ask, (workflow_id, run_id), name, arguments)
+
+    async def list_questions(self, workflows: Sequence[str]) -> list[Question]:
+        return await self._read(questions.list_questions, workflows)
+
+    async def answer(self, number: int, answer: bytes) -> None:
+        await self._write(questions.answer, number, answer)
+
+    async def take_answer(self, number: int) -> bytes | None:
+        if not await self._read(questions.has_answer, number):
+            return None
+        return await self._write(questions.take_answer, number)
+
+    async def forget_question(self, number: int) -> None:
+        await self._write(questions.forget_question, number)

@@ -1,0 +1,134 @@
+"""All SQL of this room but for the schema, by table; parameters only.
+
+What starts with `?1` is used more than once in a statement.
+"""
+
+from __future__ import annotations
+
+# --- runs and states -----------------------------------------------------------------------------
+
+INSERT_RUN = "insert into runs values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+LAST_RUN = "select max(coalesce((select max(number) from runs), 0), coalesce((select max(number) from states), 0))"
+RUN_ID_TAKEN = "select 1 from runs where run_id = ?"
+INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+STATE = "select * from states where number = ?"
+UPDATE_STATE = """
+update states set queue = ?2, workflow = ?3, priority = ?4, status = ?5, blocked = ?6, result = ?7, closed_us = ?8,
+    wake_us = ?9, owner = ?10, followed_by = ?11, last_turn = ?12, tail = ?13, accepted = ?14, consumed = ?15,
+    open_tasks = ?16, top_seq = ?17, waiting = ?18, seal = ?19
+where number = ?1"""
+# The same where no indexed column changes: every index that an update names is written again, changed or not.
+UPDATE_STATE_STEP = """
+update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, waiting = ?, seal = ?
+where number = ?"""
+
+RUN = "select runs.*, states.* from runs left join states using (number) where runs.number = ?"
+RUN_BY_RUN_ID = """
+select runs.*, states.* from runs left join states using (number) where runs.run_id = ? and runs.workflow_id = ?"""
+NEWEST_RUN = """
+select runs.*, states.* from runs left join states using (number)
+where runs.workflow_id = ? order by runs.number desc limit 1"""
+PRIORITY_BELOW = """
+select priority from states indexed by states_due
+where queue = ? and owner is null and wake_us is not null and priority < ?
+order by priority desc limit 1"""
+DUE_OF = """
+select wake_us, number from states indexed by states_due
+where queue = ?1 and owner is null and wake_us is not null and priority = ?2 and wake_us <= ?3
+    and workflow in (select value from json_each(?4))
+order by wake_us limit ?5"""
+DUE_UNKNOWN = """
+select wake_us, number from states indexed by states_due
+where queue = ?1 and owner is null and wake_us is not null and priority = ?2 and wake_us <= ?3
+    and workflow not in (select value from json_each(?4)) and blocked is null
+order by wake_us limit ?5"""
+FIRST_WAKE = """
+select wake_us from states indexed by states_due
+where queue = ? and owner is null and wake_us is not null and priority = ? order by wake_us limit 1"""
+PENDING = """
+select runs.*, states.* from states indexed by states_pending left join runs using (number)
+where states.owner = ? and states.owner is not null and states.accepted > states.consumed"""
+BLOCKED = """
+select number from states indexed by states_blocked
+where queue = ? and blocked is not null and status = 'running' and owner is null"""
+OWNED_RUNS = "select number from states where owner = ? and owner is not null"
+SET_RUN_ASIDE = "update states set wake_us = null, owner = null where number = ?"
+
+# What `list_runs` and `count_runs` are put together from: always these texts, never a value.
+LIST_RUNS = "select runs.*, states.* from runs left join states using (number) where "
+COUNT_RUNS = "select count(*) from states where "
+COUNT_RUNS_BY_FACTS = "select count(*) from states join runs using (number) where "
+LIST_NEWEST_FIRST = " order by runs.number desc limit ?"
+BEFORE = "runs.number < ?"
+EVERYTHING = "true"
+WITH_STATUS = "states.status = ?"
+WITH_ONE_STATUS_OF = "states.status in (select value from json_each(?))"
+WITH_WORKFLOW = "states.workflow = ?"
+WITH_WORKFLOW_ID = "runs.workflow_id = ?"
+CREATED_FROM = "runs.created_us >= ?"
+CREATED_TO = "runs.created_us < ?"
+CLOSED_FROM = "states.closed_us >= ?"
+CLOSED_TO = "states.closed_us < ?"
+ARE_BLOCKED = "states.blocked is not null"
+NOT_BLOCKED = "states.blocked is null"
+
+# --- turns ---------------------------------------------------------------------------------------
+
+INSERT_TURN = "insert into turns values (?,?,?,?,?,?)"
+TURNS = "select * from turns where run = ? and number > ? order by number limit ?"
+TURN_CHAIN = "select chain from turns where run = ? and number = ?"
+
+# --- messages ------------------------------------------------------------------------------------
+
+INSERT_MESSAGE = "insert into messages values (?,?,?,?,?,?,?)"
+MESSAGES = "select * from messages where run = ? and number > ? and number <= ? order by number"
+MESSAGE_BY_ID = "select number from messages where run = ? and message_id = ? and message_id is not null"
+DELETE_MESSAGES = "delete from messages where run = ? and number <= ?"
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+INSERT_TASK = "insert into tasks values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+REPLACE_TASK = "replace into tasks values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+TASK = "select * from tasks where id = ?"
+DELETE_TASK = "delete from tasks where id = ?"
+FINISH_TASK = "delete from tasks where id = ? and run = ? returning owner, cancel"
+TASKS_OF_RUN = "select * from tasks where run = ? order by seq"
+TASK_PRIORITY_BELOW = """
+select priority from tasks indexed by tasks_due
+where queue = ? and owner is null and priority < ? order by priority desc limit 1"""
+TASKS_DUE_OF = """
+select due_us, id from tasks indexed by tasks_due
+where queue = ?1 and owner is null and priority = ?2 and due_us <= ?3 and name in (select value from json_each(?4))
+order by due_us limit ?5"""
+FIRST_DUE = """
+select due_us from tasks indexed by tasks_due
+where queue = ? and owner is null and priority = ? order by due_us limit 1"""
+OWNED_TASKS = "select id from tasks where owner = ? and owner is not null"
+SET_TASK_ASIDE = "update tasks set due_us = 9223372036854775807, owner = null where id = ?"
+MISCOUNTED = """
+select states.number from states where open_tasks <> (select count(*) from tasks where tasks.run = states.number)"""
+
+# --- leases, questions, counters -----------------------------------------------------------------
+
+INSERT_LEASE = "insert into leases values (?,?,?,?,?,?,?,?)"
+UPDATE_LEASE = "update leases set expires_us = ?2, cancelled = ?3, seal = ?4 where number = ?1"
+LEASE = "select * from leases where number = ?"
+LEASE_NUMBERS = "select number from leases"
+LEASES = "select * from leases order by number"
+DELETE_LEASE = "delete from leases where number = ?"
+
+INSERT_QUESTION = "insert into questions values (?,?,?,?,?,?,?,?,?)"
+QUESTION = "select * from questions where number = ?"
+UNANSWERED = """
+select * from questions where answer is null and workflow in (select value from json_each(?)) order by number"""
+ANSWER = "update questions set answer = ?2, seal = ?3 where number = ?1"
+DELETE_QUESTION = "delete from questions where number = ?"
+
+COUNTER = "select * from counters where name = ?"
+SET_COUNTER = "update counters set last = ?2, amount = ?3, seal = ?4 where name = ?1"
+INSERT_COUNTER = "insert into counters values (?,?,?,?)"
+COUNTS = """
+select (select count(*) from states), (select count(*) from turns), (select count(*) from messages),
+    (select count(*) from tasks), (select count(*) from leases), (select count(*) from questions)"""
+
+STRUCTURE = "pragma integrity_check(100)"

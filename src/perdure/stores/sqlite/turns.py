@@ -1,0 +1,215 @@
+"""Turns: runs are claimed, and what their turns come to is committed.
+
+The way of a step in a chain of activities: one state read and written, one turn and one task written, one task removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
+from perdure.stores.checks import verify_chain
+from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
+from perdure.stores.sqlite import leases, runs, sql, states, tasks
+from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
+from perdure.stores.sqlite.rows import State, damaged, read_run, read_turn, state_row, turn_row
+from perdure.stores.sqlite.states import Standing
+from perdure.stores.sqlite.urgency import earliest, earliest_first, most_urgent, next_below
+
+# --- claims --------------------------------------------------------------------------------------
+
+
+def claim_runs(access: Access, owner: int, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
+    numbers = _due(access, sql.DUE_OF, queues, workflows, limit)
+    if not numbers or not leases.alive(access, owner):
+        return []
+    claimed = [_claim_unless_damaged(access, owner, number) for number in numbers]
+    return [run for run in claimed if run is not None]
+
+
+def _due(access: Access, due_of: str, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[int]:
+    queues, names = list(dict.fromkeys(queues)), json_of(workflows)
+
+    def rows(priority: int, room: int) -> list[Row]:
+        found = [row for each in queues for row in access.rows(due_of, each, priority, access.now_us, names, room)]
+        return earliest_first(found, len(queues), room)
+
+    numbers = most_urgent(next_below(access, sql.PRIORITY_BELOW, queues), rows, limit)
+    return [number for number in numbers if isinstance(number, int)]
+
+
+def _claim_unless_damaged(access: Access, owner: int, number: int) -> Run | None:
+    try:
+        return _claim(access, owner, states.stand(access, number))
+    except StoreCorrupt as error:
+        states.set_aside(access, number, error)
+        return None
+
+
+def claim_run(access: Access, owner: int, number: int) -> Run | None:
+    if not leases.alive(access, owner):
+        return None
+    return _claim(access, owner, states.stand(access, number))
+
+
+def _claim(access: Access, owner: int, there: Standing | None) -> Run | None:
+    if there is None or there.state.owner is not None or not there.state.running:
+        return None
+    there.state.owner = owner
+    states.save(access, there.state)
+    return there.as_run()
+
+
+def get_next_wake(access: Access, queues: Sequence[str]) -> int | None:
+    return earliest(access, sql.PRIORITY_BELOW, sql.FIRST_WAKE, list(dict.fromkeys(queues)))
+
+
+def list_pending(access: Access, owner: int) -> list[Run]:
+    return [read_run(row) for row in access.rows(sql.PENDING, owner)]
+
+
+def list_unknown(access: Access, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
+    return runs.get_runs(access, _due(access, sql.DUE_UNKNOWN, queues, workflows, limit))
+
+
+# --- commits -------------------------------------------------------------------------------------
+
+
+def commit_turns(access: Access, commits: Sequence[TurnCommit]) -> list[Committed | Exception]:
+    return [access.alone(partial(_commit, access, commit)) for commit in commits]
+
+
+def _commit(access: Access, commit: TurnCommit) -> Committed:
+    row = access.row(sql.STATE, commit.run)
+    if row is None:
+        raise lost(commit.run, "there is no such run")
+    state = states.read_state(row)
+    _refuse(access, state, commit)
+    turn = commit.turn
+    access.write_row(sql.INSERT_TURN, turn_row(commit.run, turn))
+    if commit.consumed > state.consumed:
+        access.write(sql.DELETE_MESSAGES, commit.run, commit.consumed)
+    state.last_turn, state.tail, state.consumed = turn.number, turn.checksum, commit.consumed
+    state.blocked, state.wake_us, state.waiting = None, commit.wake_us, commit.waiting
+    for task_id in commit.finished:
+        tasks.finish(access, state, commit.owner, task_id)
+    if commit.new_tasks:
+        tasks.add(access, state, commit.owner, commit.new_tasks)
+    for cancel in commit.cancels:
+        tasks.cancel(access, state, cancel.id, cancel.answer)
+    if commit.closing is not None:
+        runs.end(access, state, commit.closing, {task.id for task in commit.new_tasks})
+        states.save(access, state)
+        return Committed()
+    parked = commit.park and not state.pending
+    if parked:
+        state.owner = None
+    _save_step(access, row, state)
+    return Committed(state.pending, parked)
+
+
+def _refuse(access: Access, state: State, commit: TurnCommit) -> None:
+    """Raise why a commit cannot be, if it cannot."""
+    turn = commit.turn
+    if not state.running:
+        raise lost(commit.run, "it has ended")
+    if state.owner != commit.owner:
+        raise lost(commit.run, "it is held by another worker, or by nobody")
+    if turn.number != state.last_turn + 1 or commit.previous != state.tail:
+        raise lost(commit.run, f"its last turn is {state.last_turn}, and turn {turn.number} does not follow it")
+    if not state.consumed <= commit.consumed <= state.accepted:
+        raise InternalError(
+            f"turn {turn.number} of run {commit.run} takes messages up to {commit.consumed}, "
+            f"where {state.consumed} were taken and {state.accepted} accepted"
+        )
+    for task in commit.new_tasks:
+        if task.seq <= state.top_seq:
+            old = tasks.load(access, task.id)
+            if old is not None and (old.run, old.name) != (commit.run, task.name):
+                raise NondeterminismError(
+                    f"the activity {task.id} is {old.name!r}, and this turn has it as {task.name!r}"
+                )
+
+
+def lost(run: int, why: str) -> LeaseLost:
+    return LeaseLost(f"run {run} was not changed: {why}; drop the turn")
+
+
+INDEXED = slice(1, 10)  # the columns of a state that indexes are made of, but for the numbers of messages
+MESSAGES = slice(13, 15)
+
+
+def _save_step(access: Access, before: Row, state: State) -> None:
+    """Save a state; as a step in between, if nothing that is indexed has changed."""
+    row = state_row(state)
+    if row[INDEXED] == before[INDEXED] and row[MESSAGES] == before[MESSAGES]:
+        access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:], row[0]))
+    else:
+        access.write_row(sql.UPDATE_STATE, row)
+
+
+# --- set free ------------------------------------------------------------------------------------
+
+
+def release_run(access: Access, owner: int, number: int, wake_us: int | None) -> None:
+    state = states.load(access, number)
+    if state is None or state.owner != owner:
+        return
+    state.owner, state.wake_us = None, wake_us
+    if state.pending:
+        states.be_due(access, state)
+    states.save(access, state)
+
+
+def block_run(access: Access, owner: int | None, number: int, blocked: Blocked, reports: Sequence[Report]) -> None:
+    state = states.load(access, number)
+    if state is None or not state.running or state.owner != owner:
+        raise lost(number, "it has ended or is held by another worker")
+    for each in reports:
+        tasks.report(access, each)
+    state = states.load(access, number)
+    assert state is not None
+    state.owner, state.blocked, state.wake_us = None, to_json(blocked), blocked.retry_us
+    states.save(access, state)
+
+
+def wake_blocked(access: Access, queues: Sequence[str]) -> int:
+    woken = 0
+    for queue in dict.fromkeys(queues):
+        for number in access.numbers(sql.BLOCKED, queue):
+            woken += _wake(access, number)
+    return woken
+
+
+def _wake(access: Access, number: int) -> bool:
+    try:
+        state = states.load(access, number)
+    except StoreCorrupt:
+        return False
+    if state is None:
+        return False
+    states.be_due(access, state)
+    states.save(access, state)
+    return True
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def list_turns(access: Access, number: int, after: int, limit: int | None) -> list[Turn]:
+    there = states.stand(access, number)
+    if there is None:
+        return []
+    run_id = there.facts.run_id
+    before: Value = NO_CHECKSUM
+    if after > NO_TURN:
+        row = access.row(sql.TURN_CHAIN, number, after)
+        if row is None and after <= there.state.last_turn:
+            raise damaged("turns", f"{number}/{after}", "it is missing", run_id)
+        before = row[0] if row is not None else NO_CHECKSUM
+    rows = access.rows(sql.TURNS, number, after, -1 if limit is None else limit)
+    turns = [read_turn(row, run_id) for row in rows]
+    assert isinstance(before, bytes)
+    verify_chain(there.as_run(), turns, after, before, whole=limit is None or len(turns) < limit)
+    return turns

@@ -1,0 +1,211 @@
+"""Verification: everything is read, and what is damaged is listed (E9).
+
+Rows are read with their texts as bytes, so that one that is no text hides no other. The tables that belong to runs are
+gone through side by side, in the order of runs: what is kept in memory is one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apsw
+
+from perdure.errors import StoreCorrupt
+from perdure.stores.checks import verify_chain
+from perdure.stores.records import NO_TURN, Damage, NewRun, Turn
+from perdure.stores.sqlite import counters, migrations, sql
+from perdure.stores.sqlite.access import Access, Row
+from perdure.stores.sqlite.rows import (
+    DamagedRow,
+    State,
+    damaged,
+    key_of,
+    read_facts,
+    read_lease,
+    read_message,
+    read_question,
+    read_state,
+    read_task,
+    read_turn,
+    run_of,
+)
+
+Read = Callable[[Row], Any]
+ORDERS = {
+    "runs": ("number", 0),
+    "states": ("number", 0),
+    "turns": ("run, number", 0),
+    "messages": ("run, number", 0),
+    "tasks": ("run, seq", 1),
+    "leases": ("number", 0),
+    "questions": ("number", 0),
+}
+
+
+def verify(access: Access) -> list[Damage]:
+    """Every row, what rows say of each other, and the file's own structure."""
+    found = [*_structure(access), *_of_runs(access)]
+    found += _of_counted(access, "leases", read_lease)
+    found += _of_counted(access, "questions", read_question)
+    try:
+        migrations.read_applied(access)
+    except StoreCorrupt as error:
+        found.append(_damage("migrations", "-", error))
+    return list(dict.fromkeys(found))
+
+
+def _structure(access: Access) -> Iterator[Damage]:
+    """What SQLite itself finds: damaged pages, and indexes that do not fit their tables."""
+    try:
+        problems = [key_of(row[0]) for row in access.rows(sql.STRUCTURE)]
+    except (apsw.Error, StoreCorrupt) as error:
+        problems = [str(error)]
+    for problem in problems:
+        if problem != "ok":
+            yield Damage(table="file", row="-", problem=problem)
+
+
+def _of_counted(access: Access, table: str, read: Read) -> Iterator[Damage]:
+    """A table whose rows are counted."""
+    amount = 0
+    for row in _Stream(access, table).rest():
+        amount += 1
+        yield from _try(table, row, read)
+    try:
+        last, expected = counters.read(access, table)
+    except StoreCorrupt as error:
+        yield _damage("counters", table, error)
+        return
+    if amount != expected:
+        yield Damage(table=table, row="-", problem=f"there are {amount}, and should be {expected}, up to number {last}")
+
+
+# --- what belongs to runs ------------------------------------------------------------------------
+
+
+def _of_runs(access: Access) -> Iterator[Damage]:
+    streams = {table: _Stream(access, table) for table in ("runs", "states", "turns", "messages", "tasks")}
+    expected = 1
+    while keys := [stream.key for stream in streams.values() if stream.key is not None]:
+        number = min(keys)
+        for missing in range(expected, number):
+            yield Damage(table="runs", row=str(missing), problem="it is missing")
+        expected = max(expected, number + 1)
+        yield from _of_run(number, {table: list(stream.take(number)) for table, stream in streams.items()})
+
+
+def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
+    run_id: str | None = None
+    facts = state = None
+    found: list[Damage] = []
+    for row in rows["runs"]:
+        run_id = row[1] if isinstance(row[1], str) else None
+        facts, damages = _read("runs", row, read_facts, run_id)
+        found += damages
+    for row in rows["states"]:
+        state, damages = _read("states", row, read_state, run_id)
+        found += damages
+    for table in ("runs", "states"):
+        if not rows[table]:
+            found.append(Damage(table=table, row=str(number), problem="it is missing", run_id=run_id))
+    turns, damages = _read_all("turns", rows["turns"], lambda row: read_turn(row, run_id), run_id)
+    found += damages
+    messages, damages = _read_all("messages", rows["messages"], lambda row: read_message(row, run_id), run_id)
+    found += damages
+    _, damages = _read_all("tasks", rows["tasks"], read_task, run_id)
+    found += damages
+    if facts is not None and state is not None and not found:
+        try:
+            _fit(facts, state, turns, [message.number for message in messages], len(rows["tasks"]))
+        except StoreCorrupt as error:
+            found.append(_damage("turns", str(number), error, run_id))
+    yield from found
+
+
+def _fit(whole: tuple[int, NewRun, int], state: State, turns: list[Turn], messages: list[int], tasks: int) -> None:
+    """`StoreCorrupt` unless the rows of a run fit each other."""
+    number, facts, created_us = whole
+    run_id = facts.run_id
+    verify_chain(run_of(number, facts, created_us, state), turns, NO_TURN)
+    if len(turns) != state.last_turn + 1:
+        raise damaged("turns", f"of run {number}", "there are more than the run has", run_id)
+    expected = range(state.consumed + 1, state.accepted + 1) if state.running else range(0)
+    if messages != list(expected):
+        raise damaged("messages", f"of run {number}", f"there are {messages}, and should be {list(expected)}", run_id)
+    if tasks != state.open_tasks:
+        raise damaged("tasks", f"of run {number}", f"there are {tasks}, and should be {state.open_tasks}", run_id)
+
+
+def _read_all(table: str, rows: list[Row], read: Read, run_id: str | None) -> tuple[list[Any], list[Damage]]:
+    whole: list[Any] = []
+    found: list[Damage] = []
+    for row in rows:
+        value, damages = _read(table, row, read, run_id)
+        found += damages
+        whole.append(value)
+    return whole, found
+
+
+def _read(table: str, row: Row, read: Read, run_id: str | None) -> tuple[Any, list[Damage]]:
+    try:
+        return read(row), []
+    except StoreCorrupt as error:
+        return None, [_damage(table, key_of(row[0]), error, run_id)]
+
+
+def _try(table: str, row: Row, read: Read) -> list[Damage]:
+    return _read(table, row, read, None)[1]
+
+
+def _damage(table: str, row: str, error: StoreCorrupt, run_id: str | None = None) -> Damage:
+    if isinstance(error, DamagedRow):
+        found = error.damage
+        return found if found.run_id else Damage(found.table, found.row, found.problem, run_id)
+    return Damage(table=table, row=row, problem=str(error), run_id=run_id)
+
+
+class _Stream:
+    """The rows of a table in the order of what they belong to."""
+
+    def __init__(self, access: Access, table: str) -> None:
+        order, self._key_at = ORDERS[table]
+        columns = access.rows(f"pragma table_info({table})")
+        self._texts = [at for at, column in enumerate(columns) if column[2] == "TEXT"]
+        chosen = [f"cast({c[1]} as blob)" if c[2] == "TEXT" else str(c[1]) for c in columns]
+        self._rows = access.each(f"select {', '.join(chosen)} from {table} order by {order}")
+        self._next = next(self._rows, None)
+
+    @property
+    def key(self) -> int | None:
+        """What the next row belongs to; None at the end."""
+        key = None if self._next is None else self._next[self._key_at]
+        return key if isinstance(key, int) else None
+
+    def take(self, key: int) -> Iterator[Row]:
+        """The rows that belong to this one."""
+        while self._next is not None and self.key == key:
+            yield self._readable(self._next)
+            self._next = next(self._rows, None)
+
+    def rest(self) -> Iterator[Row]:
+        """All that are left."""
+        while self._next is not None:
+            yield self._readable(self._next)
+            self._next = next(self._rows, None)
+
+    def _readable(self, row: Row) -> Row:
+        """The row with its texts; what is no text stays as bytes, and fits no seal."""
+        values = list(row)
+        for at in self._texts:
+            value = values[at]
+            if isinstance(value, bytes):
+                values[at] = _text(value)
+        return tuple(values)
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return b"\xff" + value  # base64 of this is no text that was ever there
