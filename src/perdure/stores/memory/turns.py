@@ -67,7 +67,9 @@ class MemoryTurns(Part):
             free = state.free_runs.take(queues, self._clock.now_us(), limit, is_unknown)
             return [runs[number] for number in free]
 
-    async def commit_turns(self, commits: Sequence[TurnCommit]) -> list[Committed | Exception]:
+    async def commit_turns(
+        self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
+    ) -> list[Committed | Exception]:
         with self._writing() as (state, now):
             return [_refusal(state, commit) or _commit(state, commit, now) for commit in commits]
 

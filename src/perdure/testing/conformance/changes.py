@@ -23,9 +23,13 @@ async def _tells(
     told = asyncio.Event()
     stop = store.on_change(told.set)
     await act()
+    await _is_set(told)
+    stop()
+
+
+async def _is_set(told: asyncio.Event) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(told.wait(), PATIENCE_SECONDS)
-    stop()
     if not told.is_set():
         raise NotConforming(f"somebody else has written, and for {PATIENCE_SECONDS} s nothing was told")
 
@@ -86,7 +90,7 @@ async def what_is_told_can_be_read(stores: Stores) -> None:
     told = asyncio.Event()
     stop = store.on_change(told.set)
     run = await begin(other, "o-1")
-    await asyncio.wait_for(told.wait(), PATIENCE_SECONDS)
+    await _is_set(told)
     stop()
     same(await store.get_run("o-1"), run)
 
@@ -103,7 +107,7 @@ async def the_call_comes_on_the_event_loop_that_asked_for_it(stores: Stores) -> 
 
     stop = store.on_change(note)
     await begin(other, "o-1")
-    await asyncio.wait_for(told.wait(), PATIENCE_SECONDS)
+    await _is_set(told)
     stop()
     same({loop is asyncio.get_running_loop() for loop in loops}, {True})
 
@@ -118,11 +122,11 @@ async def several_may_listen_and_each_may_stop(stores: Stores) -> None:
     stop_three()
     await begin(other, "o-1")
     for each in (one, two):
-        await asyncio.wait_for(each.wait(), PATIENCE_SECONDS)
+        await _is_set(each)
     stop_one()
     one.clear()
     two.clear()
     await begin(other, "o-2")
-    await asyncio.wait_for(two.wait(), PATIENCE_SECONDS)
+    await _is_set(two)
     stop_two()
     same((one.is_set(), calls), (False, []))

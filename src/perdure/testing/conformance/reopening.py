@@ -146,3 +146,20 @@ async def several_store_objects_see_the_same(stores: Stores) -> None:
     same(await _everything(other), await _everything(store))
     await other.accept_message("told", None, JOB)
     same(await _everything(store), await _everything(other))
+
+
+async def what_was_read_before_is_read_anew(stores: Stores) -> None:
+    """A store object that has read something shows what others have made of it since (E3)."""
+    store, other = await stores.open(), await stores.open()
+    worker = await hire(other)
+    await _fill(store)
+    same(await _everything(store), await _everything(await stores.open()))
+    for workflow_id in ("told", "turns-0"):
+        run = await worker.own(await other.get_run(workflow_id))
+        await worker.commit(run, consumed=run.accepted, new_tasks=(a_task(f"{workflow_id} later", 9),), park=True)
+        same(await _everything(store), await _everything(await stores.open()))
+    await other.close_run("turns-0", None, Closing("cancelled"))
+    await other.accept_message("told", None, JOB)
+    await other.ask("told", None, "state", b"[]")
+    same(await _everything(store), await _everything(await stores.open()))
+    same((await store.get_run("told")).accepted, 4)

@@ -1,0 +1,99 @@
+"""Planted faults: for each store that breaks one promise, the cases of the conformance suite that notice it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from perdure.clock import Clock
+from perdure.stores.memory import MemoryStore
+from perdure.testing.conformance import CASES, NotConforming, changes, run_case
+from tests.stores import faulty_stores as faulty
+
+CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
+    # lost
+    faulty.LosesTurns: ("turns-turns_are_listed_in_their_order", "closing-the_history_of_a_run_that_is_ended_stays"),
+    faulty.LosesTurnsWhenKilled: (
+        "reopening-what_was_written_is_there_after_a_kill",
+        "reopening-each_acknowledged_turn_is_there_after_a_kill",
+    ),
+    faulty.LosesMessages: ("messages-messages_are_numbered_from_one_in_their_order",),
+    faulty.WritesBeforeItRefuses: ("starts-a_start_that_is_refused_writes_nothing",),
+    # doubled
+    faulty.DoublesMessages: ("messages-a_message_id_belongs_to_one_run",),
+    faulty.DoublesAnswers: ("reports-an_answer_is_delivered_once",),
+    faulty.AcceptsIdsTwice: ("messages-a_message_id_that_waits_is_accepted_once",),
+    faulty.HandsOutOtherRuns: ("starts-a_workflow_id_with_other_input_is_refused",),
+    faulty.EndsTwice: ("closing-what_has_ended_cannot_be_ended_again",),
+    # torn
+    faulty.TearsGroups: ("groups-a_group_of_turns_is_written",),
+    faulty.TearsTurns: ("groups-a_turn_that_cannot_be_leaves_nothing_behind",),
+    faulty.RefusesWholeGroups: ("groups-a_turn_that_cannot_be_holds_up_no_other",),
+    # stale
+    faulty.ReadsStale: ("turns-a_run_knows_its_last_turn",),
+    faulty.ListsStale: ("reopening-what_was_read_before_is_read_anew",),
+    # out of order
+    faulty.AnswersGroupsInAnyOrder: ("groups-each_turn_of_a_group_is_answered_in_its_place",),
+    faulty.ListsMessagesInAnyOrder: ("messages-messages_are_numbered_from_one_in_their_order",),
+    faulty.AppendsTurnsInAnyOrder: ("fencing-a_turn_that_skips_one_is_refused",),
+    faulty.IgnoresPriority: (
+        "claims-the_larger_priority_is_claimed_first",
+        "claims-priority_goes_before_time_across_queues",
+    ),
+    # owned by two, or by the dead
+    faulty.IgnoresFencing: (
+        "fencing-a_turn_under_a_lost_lease_is_refused",
+        "fencing-a_turn_is_refused_once_another_has_taken_over",
+        "fencing-a_turn_under_somebody_elses_lease_is_refused",
+    ),
+    faulty.SharesRuns: ("claims-a_run_has_one_owner",),
+    faulty.GivesNumbersAgain: ("leases-the_number_of_a_lease_is_never_given_twice",),
+    faulty.KeepsTheDead: ("leases-a_worker_that_has_died_loses_its_runs_when_its_lease_has_expired",),
+    faulty.EndsTheLiving: ("leases-a_lease_is_renewed_for_as_long_as_it_was_opened_for",),
+    # attempts
+    faulty.IgnoresAttempts: (
+        "fencing-a_report_under_a_lost_lease_is_refused",
+        "reports-an_attempt_is_known_by_its_number",
+    ),
+    faulty.DoesNotCountAttempts: ("reports-every_attempt_is_counted_and_kept",),
+    faulty.RetriesAtOnce: ("reports-a_failed_attempt_is_tried_again_at_its_time",),
+    faulty.ForgetsDetails: ("tasks-a_heartbeat_keeps_its_time_and_its_details",),
+    # asleep, or awake too early
+    faulty.ParksWhileMessagesWait: ("turns-a_run_is_not_parked_while_a_message_waits",),
+    faulty.SleepsThroughMessages: ("messages-a_message_makes_a_parked_run_due_now",),
+    faulty.SleepsThroughAnswers: ("reports-an_answer_becomes_a_message_of_its_run",),
+    faulty.ClaimsTooEarly: ("claims-a_run_is_not_claimed_before_it_is_due",),
+    faulty.TellsNobody: ("changes-a_start_elsewhere_is_told", "changes-a_question_from_elsewhere_is_told"),
+    # left behind
+    faulty.DropsCancels: ("cancels-a_free_task_that_is_not_wanted_is_gone",),
+    faulty.LeavesTasksBehind: ("closing-the_free_tasks_of_a_run_that_is_ended_are_gone",),
+    # changed
+    faulty.RewritesValues: ("starts-every_fact_of_a_run_is_kept_as_it_was_given",),
+    faulty.DoesNotVerify: ("corruption-a_turn_that_is_not_what_was_written_is_found",),
+}
+
+PAIRS = [(fault, name) for fault, names in CAUGHT_BY.items() for name in names]
+
+
+@pytest.mark.parametrize(("fault", "name"), PAIRS, ids=[f"{fault.__name__}-{name}" for fault, name in PAIRS])
+def test_a_planted_fault_is_caught(
+    fault: type[MemoryStore], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What notices it is an expectation of the case, not an accident in the store."""
+    monkeypatch.setattr(changes, "PATIENCE_SECONDS", 0.05)
+    (case,) = [case for case in CASES if str(case) == name]
+
+    def make(clock: Clock) -> MemoryStore:
+        return fault(clock, str(tmp_path))
+
+    with pytest.raises(NotConforming) as caught:
+        run_case(case, make)
+    assert caught.value.__notes__ == [f"in the case {case}: {case.rule}"]
+
+
+def test_there_are_faults_enough_and_none_is_forgotten() -> None:
+    planted = {item for _, item in inspect.getmembers(faulty, inspect.isclass) if issubclass(item, MemoryStore)}
+    assert planted - {MemoryStore} == set(CAUGHT_BY)
+    assert len(CAUGHT_BY) >= 15
