@@ -77,6 +77,7 @@ from perdure.errors import (
     StoreError,
     StoreUnavailable,
     TurnTimeout,
+    UpdateFailed,
     UsageError,
 )
 from perdure.kernel.phases import Continue, Later, PhaseEnd, Reply, Stop
@@ -133,6 +134,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "TurnTimeout",
+    "UpdateFailed",
     "UsageError",
     "Worker",
     "Workflow",

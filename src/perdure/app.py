@@ -82,7 +82,7 @@ class Client(RunClient):
             raise UsageError(f"{type(self).__name__} on {self.store.url} was opened before: make a new one")
         self._was_opened = True
         await self.store.open()
-        self._unsubscribe = self.store.on_change(self.closings.look)
+        self._unsubscribe = self.store.on_change(self._runs.others_closed)
 
     async def close(self) -> None:
         """Close the store. Runs go on wherever there is a worker."""
@@ -91,7 +91,7 @@ class Client(RunClient):
         self._was_closed = True
         if self._unsubscribe is not None:
             self._unsubscribe()
-        await self.closings.stop()
+        await self._runs.stop()
         await self.store.close()
 
     def _open_as(self, url: str | Store, registry: Registry, surroundings: Surroundings) -> None:
@@ -132,8 +132,9 @@ class Engine(Client):
             name=options.get("name") or f"{socket.gethostname()}:{os.getpid()}",
             places=_places(self._threads, self._hold),
             keeper=keeper,
-            listener=_Teller(self, options.get("listener")),
+            listener=_Both(self._runs, options["listener"]) if "listener" in options else self._runs,
         )
+        self._runs.worker = self._worker
 
     async def open(self) -> None:
         """Open the store, and begin to work."""
@@ -177,19 +178,24 @@ class Worker:
         self._stop.set()
 
 
-class _Teller(Listener):
-    """Tells the client of this process what has ended, and passes everything on."""
+class _Both(Listener):
+    """Tells two listeners what a worker does."""
 
-    def __init__(self, client: RunClient, listener: Listener | None) -> None:
-        self._client = client
-        self._listener = listener or Listener()
+    def __init__(self, first: Listener, second: Listener) -> None:
+        self._first = first
+        self._second = second
 
     def turn_committed(self, prepared: Prepared) -> None:
-        self._listener.turn_committed(prepared)
+        self._first.turn_committed(prepared)
+        self._second.turn_committed(prepared)
 
     def run_closed(self, number: int, closing: Closing) -> None:
-        self._client.closings.tell(number, closing)
-        self._listener.run_closed(number, closing)
+        self._first.run_closed(number, closing)
+        self._second.run_closed(number, closing)
+
+    def others_closed(self) -> None:
+        self._first.others_closed()
+        self._second.others_closed()
 
 
 def _settings(options: WorkerOptions) -> Settings:

@@ -23,6 +23,7 @@ The tree::
     │   ├── ExternalFailed       a signal or cancellation sent to another run
     │   └── PromiseRejected
     ├── QueryFailed              the handler of a query raised (`.failure` says why)
+    ├── UpdateFailed             the handler of an update raised (`.failure` says why)
     ├── RunEnded                 a run ended without a value (`.failure` says why)
     │   ├── RunFailed
     │   ├── RunCancelled
@@ -207,6 +208,14 @@ class QueryFailed(PerdureError):
 
     `failure` says why.
     """
+
+    def __init__(self, message: str, failure: Failure) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class UpdateFailed(PerdureError):
+    """The handler of an update raised after the update was accepted: `failure` says what."""
 
     def __init__(self, message: str, failure: Failure) -> None:
         super().__init__(message)

@@ -6,7 +6,6 @@ Out: the store; a worker of this process, if there is one, gets at once what was
 
 from __future__ import annotations
 
-import asyncio
 import random
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,17 +20,14 @@ from perdure.define.registry import Registry
 from perdure.define.retry import Duration
 from perdure.define.starting import Start0, Start1, Start2, Start3, Start4
 from perdure.define.workflow import Workflow, definition_of
-from perdure.engine.closings import Closings
-from perdure.engine.handles import Handle, signal_job
-from perdure.engine.queries import answer_query
+from perdure.engine.handles import Handle, check_text, signal_job
+from perdure.engine.runs import Runs
 from perdure.engine.settings import DEFAULT_QUEUE
-from perdure.engine.worker import Worker
-from perdure.errors import Failure, InternalError, InvalidValue, QueryFailed, UsageError
+from perdure.errors import InvalidValue, UsageError
 from perdure.model import jobs
 from perdure.model.ids import check_id
-from perdure.model.turns import Answered
 from perdure.stores.port import Store
-from perdure.stores.records import Closing, Message, NewRun, Run, Start
+from perdure.stores.records import NewRun, Settlement, Start
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -39,11 +35,8 @@ C = TypeVar("C")
 E = TypeVar("E")
 R = TypeVar("R")
 write = msgspec.json.Encoder().encode
-read_answer = msgspec.json.Decoder(Answered).decode
 SEED_BITS = 63
 POLICIES = ("use_existing", "reject", "terminate", "again")
-ANSWER_SECONDS = 10.0  # that another process has to answer a query
-ANSWER_LOOK_SECONDS = 0.05
 IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
 
 
@@ -63,15 +56,17 @@ class StartOptions(TypedDict, total=False):
 class RunClient:
     """Runs of one store, from the outside."""
 
-    def __init__(
-        self, store: Store, registry: Registry, *, clock: Clock, rng: random.Random, worker: Worker | None = None
-    ) -> None:
-        self.store = store
-        self.closings = Closings(store)
+    def __init__(self, store: Store, registry: Registry, *, clock: Clock, rng: random.Random) -> None:
+        self._store = store
         self._registry = registry
         self._clock = clock
         self._rng = rng
-        self._worker = worker
+        self._runs = Runs(store, registry, clock, rng)
+
+    @property
+    def store(self) -> Store:
+        """The store that its URL names."""
+        return self._store
 
     @overload
     async def start(self, workflow: Start0[R], /, **options: Unpack[StartOptions]) -> Handle[R]: ...
@@ -131,49 +126,22 @@ class RunClient:
         start = self._to_start(workflow, args, {"id_policy": "again", **options})
         return await self._start(msgspec.structs.replace(start, message=write(job), message_id=message_id))
 
+    async def resolve_promise(self, key: str, value: object = None) -> None:
+        """Resolve the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
+        settlement = Settlement(bytes(codec.encode(value, "the value of a promise")))
+        await self._runs.settle(None, None, check_id(key, "the key of a promise"), settlement)
+
+    async def reject_promise(self, key: str, message: str = "") -> None:
+        """Reject the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
+        settlement = Settlement(rejected=check_text(message, "message"))
+        await self._runs.settle(None, None, check_id(key, "the key of a promise"), settlement)
+
     def handle(self, id: str, run_id: str | None = None) -> Handle[Any]:
         """The run of a workflow id: its newest generation, or the one of this run id. Looks up nothing yet."""
         check_id(id, "a workflow id")
         if run_id is not None:
             check_id(run_id, "a run id")
-        return Handle(self, id, run_id, fixed=run_id is not None)
-
-    # --- for handles ------------------------------------------------------------------------------
-
-    async def tell(self, workflow_id: str, run_id: str | None, job: bytes, message_id: str | None = None) -> None:
-        """Have a message accepted, and its run go on."""
-        claim, claims = (None, ()) if self._worker is None else self._worker.claims()
-        accepted = await self.store.accept_message(
-            workflow_id, run_id, job, message_id=message_id, claim=claim, claims=claims
-        )
-        if self._worker is not None:
-            message = Message(number=accepted.number, job=job, message_id=message_id, accepted_us=self._clock.now_us())
-            self._worker.deliver(accepted.run, accepted.claimed, message)
-
-    async def close(self, workflow_id: str, run_id: str | None, closing: Closing) -> None:
-        """End a run from outside."""
-        run = await self.store.close_run(workflow_id, run_id, closing)
-        self.closings.tell(run.number, closing)
-        if self._worker is not None:
-            self._worker.closed(run.number, closing)
-
-    async def ask(self, workflow_id: str, run_id: str | None, name: str, arguments: bytes) -> Answered:
-        """Have a query answered: here, if this process has the code, else by a process that has it."""
-        run = await self.store.get_run(workflow_id, run_id)
-        if self._worker is not None and run.facts.workflow in self._registry.workflows:
-            return await answer_query(self._worker, run, name, arguments)
-        return await self._ask_others(run, name, arguments)
-
-    async def next_generation(self, run: Run, closing: Closing) -> Run:
-        """The run that went on where this one ended (M8)."""
-        if closing.result is None:
-            raise InternalError(f"run {run.facts.run_id} went on as another generation, which it does not name")
-        return await self.store.get_run(run.facts.workflow_id, msgspec.json.decode(closing.result, type=str))
-
-    def returns_of(self, workflow: str) -> Any:
-        """The type of a workflow's results, as far as it is known here."""
-        definition = self._registry.workflows.get(workflow)
-        return Any if definition is None else definition.signature.returns()
+        return Handle(self._runs, id, run_id, fixed=run_id is not None)
 
     # --- leaves -----------------------------------------------------------------------------------
 
@@ -211,18 +179,13 @@ class RunClient:
             started=write(_started(workflow_id, options)),
             deadline_us=None if timeout_us is None else now_us + (delay_us or 0) + timeout_us,
         )
-        claim = None
-        if self._worker is not None:
-            lease, known = self._worker.claims()
-            claim = lease if name in known and facts.queue in self._worker.settings.queues else None
-        wake_us = None if delay_us is None else now_us + delay_us
-        return Start(facts=facts, id_policy=policy, wake_us=wake_us, claim=claim)
+        return Start(facts=facts, id_policy=policy, wake_us=None if delay_us is None else now_us + delay_us)
 
     def _definition(self, workflow: Any) -> Workflow[..., Any] | None:
         if isinstance(workflow, str):
             return self._registry.workflows.get(workflow)
         definition = definition_of(workflow)
-        worker = self._worker
+        worker = self._runs.worker
         if worker is not None and definition.name not in self._registry.workflows:
             queue = definition.queue or DEFAULT_QUEUE
             if queue in worker.settings.queues:
@@ -234,45 +197,8 @@ class RunClient:
         return definition
 
     async def _start(self, start: Start) -> Handle[Any]:
-        begun = await self.store.start_run(start)
-        if self._worker is not None:
-            message = None
-            if start.message is not None:
-                message = Message(
-                    number=begun.message,
-                    job=start.message,
-                    message_id=start.message_id,
-                    accepted_us=self._clock.now_us(),
-                )
-            self._worker.deliver(begun.run, begun.claimed, message)
-            self._worker.pump.expect(start.wake_us)
-        facts = begun.run.facts
-        return Handle(self, facts.workflow_id, facts.run_id, fixed=False)
-
-    async def _ask_others(self, run: Run, name: str, arguments: bytes) -> Answered:
-        question = await self.store.ask(run.facts.workflow_id, run.facts.run_id, name, arguments)
-        changed = asyncio.Event()
-        unsubscribe = self.store.on_change(changed.set)
-        give_up = self._clock.monotonic() + ANSWER_SECONDS
-        try:
-            while self._clock.monotonic() < give_up:
-                changed.clear()
-                answer = await self.store.take_answer(question.number)
-                if answer is not None:
-                    return read_answer(answer)
-                try:
-                    async with asyncio.timeout(ANSWER_LOOK_SECONDS):
-                        await changed.wait()
-                except TimeoutError:
-                    pass
-        finally:
-            unsubscribe()
-            await self.store.forget_question(question.number)
-        text = (
-            f"nobody answered query `{name}` of run {run.facts.workflow_id} within {ANSWER_SECONDS:g} s: "
-            f"start a worker that knows workflow `{run.facts.workflow}`"
-        )
-        raise QueryFailed(text, Failure("NoWorker", text))
+        facts = (await self._runs.start(start)).facts
+        return Handle(self._runs, facts.workflow_id, facts.run_id, fixed=False)
 
 
 def _started(workflow_id: str, options: Mapping[str, Any]) -> jobs.Started:

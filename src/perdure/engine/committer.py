@@ -7,6 +7,7 @@ Out: stores.TurnStore.commit_turns; each turn's outcome goes back to the worker,
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from perdure.engine.patience import insist
@@ -26,9 +27,10 @@ class Done(Protocol):
 class Committer:
     """Groups what is prepared in one go of the event loop, and whatever else is ready by then."""
 
-    def __init__(self, store: TurnStore, done: Done) -> None:
+    def __init__(self, store: TurnStore, done: Done, claims: Callable[[], tuple[int | None, Sequence[str]]]) -> None:
         self._store = store
         self._done = done
+        self._claims = claims
         self._waiting: list[Prepared] = []
         self._scheduled = False
         self._flying: set[asyncio.Task[None]] = set()
@@ -58,9 +60,10 @@ class Committer:
 
     async def _commit(self, group: list[Prepared]) -> None:
         commits = [prepared.commit for prepared in group]
+        claims = self._claims()[1]
         outcomes: list[Committed | Exception]
         try:
-            outcomes = await insist(lambda: self._store.commit_turns(commits), f"{len(group)} turns wait")
+            outcomes = await insist(lambda: self._store.commit_turns(commits, claims), f"{len(group)} turns wait")
         except Exception as error:
             outcomes = [error] * len(group)
         for prepared, outcome in zip(group, outcomes, strict=True):

@@ -6,32 +6,37 @@ Made by engine.client. What a handle does is durable when its call returns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
 from perdure import codec
-from perdure.define.handlers import Method, Query, Signal
+from perdure.define.handlers import Method, Query, Signal, Update
 from perdure.define.retry import Duration
 from perdure.engine.descriptions import Description, HistoryTurn, description_of, failure_of_closing, history_turn
+from perdure.engine.published import published, state_of
 from perdure.errors import (
     Failure,
     InvalidValue,
     NotFound,
     QueryFailed,
+    Rejected,
     RunCancelled,
+    RunClosed,
     RunEnded,
     RunFailed,
     RunTerminated,
     RunTimedOut,
+    UpdateFailed,
 )
 from perdure.model import jobs
 from perdure.model.ids import check_id
-from perdure.stores.records import Closing
+from perdure.model.turns import Answered
+from perdure.stores.records import Closing, Settlement
 
 if TYPE_CHECKING:
-    from perdure.engine.client import RunClient
+    from perdure.engine.runs import Runs
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,8 +54,8 @@ REFUSALS = {"NotFound": NotFound, "InvalidValue": InvalidValue}  # what a query 
 class Handle(Generic[R_co]):
     """A run. With a run id of the caller's it stands for that generation, else for the newest of its workflow id."""
 
-    def __init__(self, client: RunClient, workflow_id: str, run_id: str | None, *, fixed: bool) -> None:
-        self._client = client
+    def __init__(self, runs: Runs, workflow_id: str, run_id: str | None, *, fixed: bool) -> None:
+        self._runs = runs
         self._id = workflow_id
         self._run_id = run_id
         self._fixed = run_id if fixed else None
@@ -94,7 +99,7 @@ class Handle(Generic[R_co]):
     async def signal(self, method: Any, /, *args: Any, message_id: str | None = None, **kwargs: Any) -> None:
         """Send it a signal (M1); the same `message_id` again changes nothing. `NotFound`, `RunClosed`."""
         job = signal_job(method, args, kwargs, message_id)
-        await self._client.tell(self._id, self._fixed, write(job), message_id)
+        await self._runs.tell(self._id, self._fixed, write(job), message_id)
 
     @overload
     async def query(self, method: Query[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -103,42 +108,81 @@ class Handle(Generic[R_co]):
     async def query(self, method: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Ask it, also after its end (M3). `NotFound`, `InvalidValue`; `QueryFailed` where the handler raised."""
         name, encoded = message_of(method, args, kwargs, Query)
-        answered = await self._client.ask(self._id, self._fixed, name, bytes(encoded))
+        answered = await self._runs.ask(self._id, self._fixed, name, bytes(encoded))
         if answered.error is not None:
             raise _query_error(self._id, name, answered.error)
         returns = method.signature.returns() if isinstance(method, Query) else Any
         return codec.decode(msgspec.Raw(write(answered.value)), returns, f"the answer of query `{name}`")
 
+    @overload
+    async def update(self, method: Update[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def update(self, method: str | Update[..., Any], /, *args: Any, id: str | None = None) -> Any: ...
+    async def update(self, method: Any, /, *args: Any, id: str | None = None, **kwargs: Any) -> Any:
+        """Send it an update, and wait for its answer; the same `id` again gets the first answer (M2).
+
+        `Rejected` by its validator, or because nothing handles it; `UpdateFailed`; `NotFound`, `RunClosed`.
+        """
+        update_id = self._runs.new_id() if id is None else check_id(id, "the id of an update")
+        name, encoded = message_of(method, args, kwargs, Update)
+        job = write(jobs.UpdateRequested(name, update_id, encoded))
+        answered = await self._runs.update(self._id, self._fixed, update_id, job)
+        if answered.error is not None:
+            raise _update_error(self._id, name, answered)
+        returns = method.signature.returns() if isinstance(method, Update) else Any
+        return codec.decode(msgspec.Raw(write(answered.value)), returns, f"the answer of update `{name}`")
+
+    async def resolve(self, promise_name: str, value: object = None) -> None:
+        """Resolve a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` where it was settled otherwise."""
+        settlement = Settlement(bytes(codec.encode(value, "the value of a promise")))
+        name = check_id(promise_name, "the name of a promise")
+        await self._runs.settle(self._id, self._fixed, name, settlement)
+
+    async def reject(self, promise_name: str, message: str = "") -> None:
+        """Reject a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` where it was settled otherwise."""
+        settlement = Settlement(rejected=check_text(message, "message"))
+        name = check_id(promise_name, "the name of a promise")
+        await self._runs.settle(self._id, self._fixed, name, settlement)
+
+    async def state(self) -> dict[str, Any]:
+        """What it has set as its state (M10), as plain values; none of its code is run. `NotFound`."""
+        run = await self._runs.store.get_run(self._id, self._fixed)
+        return state_of(run, await self._runs.store.list_turns(run.number))
+
+    def watch(self) -> AsyncIterator[Any]:
+        """The values that it publishes (M10): the current one first, then each new one, until it ends. `NotFound`."""
+        return published(self._runs, self._id, self._fixed)
+
     async def cancel(self, reason: str = "") -> None:
         """Ask it to cancel (M6). `NotFound`, `RunClosed`."""
-        await self._client.tell(self._id, self._fixed, write(jobs.CancelRequested(_reason(reason))))
+        await self._runs.tell(self._id, self._fixed, write(jobs.CancelRequested(check_text(reason, "a reason"))))
 
     async def terminate(self, reason: str = "") -> None:
         """End it at once, without asking it. `NotFound`, `RunClosed`."""
-        failure = Failure("Terminated", _reason(reason) or "terminated from outside", retryable=False)
-        await self._client.close(self._id, self._fixed, Closing("terminated", write(failure)))
+        failure = Failure("Terminated", check_text(reason, "a reason") or "terminated from outside", retryable=False)
+        await self._runs.end(self._id, self._fixed, Closing("terminated", write(failure)))
 
     async def describe(self) -> Description:
         """How it stands: what it waits for, attempts, who holds it. `NotFound`."""
-        store = self._client.store
+        store = self._runs.store
         run = await store.get_run(self._id, self._fixed)
         turns = await store.list_turns(run.number)
         return description_of(run, turns, await store.list_tasks(run.number), await store.list_leases())
 
     async def history(self) -> list[HistoryTurn]:
         """Its turns, in order. `NotFound`, `StoreCorrupt`."""
-        run = await self._client.store.get_run(self._id, self._fixed)
-        return [history_turn(turn) for turn in await self._client.store.list_turns(run.number)]
+        run = await self._runs.store.get_run(self._id, self._fixed)
+        return [history_turn(turn) for turn in await self._runs.store.list_turns(run.number)]
 
     async def _result(self) -> Any:
-        run = await self._client.store.get_run(self._id, self._fixed or self._run_id)
+        run = await self._runs.store.get_run(self._id, self._fixed or self._run_id)
         while True:
-            closing = await self._client.closings.wait(run)
+            closing = await self._runs.closings.wait(run)
             if closing.status != "continued" or self._fixed is not None:
                 break
-            run = await self._client.next_generation(run, closing)
+            run = await self._runs.next_generation(run, closing)
         if closing.status == "completed":
-            returns = self._client.returns_of(run.facts.workflow)
+            returns = self._runs.returns_of(run.facts.workflow)
             return codec.decode(msgspec.Raw(closing.result or b"null"), returns, f"the result of run {self._id}")
         failure = failure_of_closing(closing) or Failure("Continued", "it went on as another generation")
         ending = ENDINGS.get(closing.status, RunEnded)
@@ -177,7 +221,17 @@ def _query_error(workflow_id: str, name: str, failure: Failure) -> Exception:
     return QueryFailed(f"query `{name}` of run {workflow_id} failed: {failure}", failure)
 
 
-def _reason(reason: object) -> str:
-    if not isinstance(reason, str):
-        raise InvalidValue(f"a reason is text, not {type(reason).__name__}")
-    return reason
+def _update_error(workflow_id: str, name: str, answered: Answered) -> Exception:
+    failure = answered.error or Failure("Unknown")
+    if answered.kind == "update_rejected":
+        return Rejected(f"update `{name}` of run {workflow_id} was rejected: {failure}")
+    if failure.type == "RunClosed":
+        return RunClosed(f"update `{name}` of run {workflow_id} was not done: {failure.message}")
+    return UpdateFailed(f"update `{name}` of run {workflow_id} failed: {failure}", failure)
+
+
+def check_text(text: object, what: str) -> str:
+    """`InvalidValue` for what is no text."""
+    if not isinstance(text, str):
+        raise InvalidValue(f"{what} is text, not {type(text).__name__}")
+    return text

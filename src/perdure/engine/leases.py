@@ -92,6 +92,7 @@ class ThreadKeeper:
         self._lost: Callable[[], object] | None = None
         self._last = 0.0
         self._stopping = threading.Event()
+        self._ended = asyncio.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
@@ -111,9 +112,9 @@ class ThreadKeeper:
     async def stop(self) -> None:
         """End."""
         self._stopping.set()
-        thread = self._thread
-        while thread is not None and thread.is_alive():
-            await asyncio.sleep(0.002)
+        if self._thread is not None:
+            await self._ended.wait()
+            self._thread.join()
 
     def _run(self) -> None:
         loop = asyncio.new_event_loop()
@@ -121,6 +122,7 @@ class ThreadKeeper:
             self._work(loop)
         finally:
             loop.close()
+            self._call(self._ended.set)
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         pause = self._seconds / RENEWALS_PER_LEASE

@@ -70,6 +70,7 @@ class Live:
         "answers",
         "blocked_tries",
         "checksum",
+        "children",
         "committed",
         "deadline_us",
         "ended",
@@ -81,6 +82,7 @@ class Live:
         "number",
         "owned",
         "queued",
+        "reclaimed",
         "run",
         "taken",
         "tasks",
@@ -100,9 +102,11 @@ class Live:
         self.agenda: list[tuple[int, int]] = []  # a heap of moments and seqs; what is over stays until it is reached
         self.expected_us: int | None = None  # when the worker's pump will look at it
         self.tasks: dict[int, OpenTask] = {}
+        self.children: dict[int, str] = {}  # the workflow ids of those that have not ended, by seq
         self.local = 0  # activities that this worker runs for it
         self.owned = False
         self.queued = False
+        self.reclaimed = False  # claimed again while the commit that parks it was under way
         self.ended = False
         self.committed: asyncio.Future[None] | None = None  # while a turn of it is being committed
         self.deadline_us = run.facts.deadline_us
@@ -153,6 +157,7 @@ class Live:
                     self.timers.pop(job.seq, None)
                 elif isinstance(job, jobs.Resolved | jobs.Failed | jobs.Cancelled):
                     self.tasks.pop(job.seq, None)
+                    self.children.pop(job.seq, None)
         now_us = None
         for command in record.commands:
             kind = command.kind
@@ -164,6 +169,9 @@ class Live:
                 moment, seq = now_us + round(command.input[0] * 1_000_000), _seq(command)
                 self.timers[seq] = moment
                 heappush(self.agenda, (moment, seq))
+            elif kind == "start_child":
+                seq = _seq(command)
+                self.children[seq] = command.options.get("id") or self.executor.operation_id(seq)
             elif kind == "cancel_timer":
                 self.timers.pop(_seq(command), None)
             elif kind == "cancel_activity":

@@ -37,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_queues(given: object) -> Mapping[str, int]:
-    """Queues as a worker is told them: names, or names with how many activities at once. `InvalidValue` for nonsense."""
+    """Queues as a worker is told them: names, or names with how many activities at once. `InvalidValue`."""
     if given is None:
         return {DEFAULT_QUEUE: DEFAULT_CONCURRENCY}
     wanted: dict[object, object]

@@ -6,12 +6,14 @@ Out: kernel.executor, then engine.committer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
+from perdure.define.workflow import Workflow
 from perdure.engine.live import Live, LocalAnswer, OpenTask, read_job
+from perdure.engine.orders import orders_of
 from perdure.errors import Failure
 from perdure.kernel.executor import Completion
 from perdure.kernel.waiting import waits
@@ -20,10 +22,10 @@ from perdure.model.commands import Command
 from perdure.model.turns import Answered, TurnRecord
 from perdure.stores.answers import attempt_notes
 from perdure.stores.checks import chain
-from perdure.stores.records import Closing, Message, NewTask, Task, TaskCancel, Turn, TurnCommit
+from perdure.stores.records import Closing, Message, NewTask, Successor, Task, TaskCancel, Turn, TurnCommit
 
 write = msgspec.json.Encoder().encode
-STATUS_OF = {"complete": "completed", "fail": "failed", "cancel": "cancelled", "continue_as_new": "continued"}
+STATUS_OF = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}
 CANCELLED = b'{"type":"Cancelled","message":"the run was asked to cancel, and did","retryable":false}'
 
 
@@ -35,16 +37,24 @@ class Slots(Protocol):
         ...
 
 
+class Circumstances(msgspec.Struct, frozen=True):
+    """When and by whom a turn is run."""
+
+    now_us: int
+    owner: int
+    slots: Slots
+    definitions: Mapping[str, Workflow[..., Any]]
+
+
 class Prepared(msgspec.Struct):
     """A turn that was run, and what has to be committed of it."""
 
     live: Live
+    record: TurnRecord
     commit: TurnCommit
     starts: list[Task]
-    cancels: list[str]
     answers: tuple[Answered, ...]
     reports: tuple[str, ...]
-    took: list[LocalAnswer]
 
 
 class Taken(msgspec.Struct):
@@ -73,51 +83,69 @@ def take_jobs(live: Live, now_us: int) -> Taken:
     return Taken(told, answers, messages, expired)
 
 
-def prepare(live: Live, taken: Taken, now_us: int, owner: int, slots: Slots, run: Callable[[], Completion]) -> Prepared:
+def prepare(live: Live, taken: Taken, around: Circumstances, run: Callable[[], Completion]) -> Prepared:
     """Run the turn. What it raises is the kernel's; then nothing counts, and the live copy is spent."""
     completion = run()
     record = completion.record
     assert record is not None
-    number = live.last_turn + 1
-    encoded = write(record)
-    previous = live.checksum
-    turn = Turn(number=number, record=encoded, checksum=chain(previous, number, encoded), notes=_notes(taken))
+    previous, turn = live.checksum, _turn(live, taken, record)
     live.follow(record)
-    live.last_turn = number
+    live.last_turn = turn.number
     live.checksum = turn.checksum
-    closing = _closing(record)
-    starts: list[Task] = []
-    scheduled = [command for command in record.commands if command.kind == "schedule_activity"]
-    unwanted = {command.seq for command in scheduled if command.seq not in live.tasks}  # and cancelled in the same turn
-    cancels = [
-        _cancel_of(live, command)
-        for command in record.commands
-        if command.kind == "cancel_activity" and command.seq not in unwanted
-    ]
-    cancels += [TaskCancel(task.id) for task in taken.expired]
     live.local -= len(taken.answers)
-    new_tasks = tuple(
-        _new_task(live, command, now_us, slots, starts) for command in scheduled if command.seq not in unwanted
-    )
+    starts: list[Task] = []
+    new_tasks, cancels = _tasks(live, record, taken, around, starts)
+    orders = orders_of(live, record, completion.answers, around.now_us, around.definitions)
+    closing = _closing(record, orders.successor)
+    live.ended = closing is not None
     park = closing is None and live.local == 0
     commit = TurnCommit(
         run=live.number,
-        owner=owner,
+        owner=around.owner,
         turn=turn,
         previous=previous,
         consumed=live.consumed,
         finished=tuple(answer.task.id for answer in taken.answers),
         new_tasks=new_tasks,
-        cancels=tuple(cancels),
+        cancels=cancels,
         wake_us=None if closing is not None else live.wake_us(),
         park=park,
         waiting=write(waits(live.executor)) if park else None,
         closing=closing,
+        children=orders.children,
+        sent=orders.sent,
+        promises=orders.promises,
+        answers=orders.answers,
+        attributes=orders.attributes,
+        successor=orders.successor,
     )
-    live.ended = closing is not None
-    return Prepared(
-        live, commit, starts, [one.id for one in cancels], completion.answers, completion.reports, taken.answers
-    )
+    return Prepared(live, record, commit, starts, completion.answers, completion.reports)
+
+
+def _turn(live: Live, taken: Taken, record: TurnRecord) -> Turn:
+    number = live.last_turn + 1
+    encoded = write(record)
+    return Turn(number=number, record=encoded, checksum=chain(live.checksum, number, encoded), notes=_notes(taken))
+
+
+def _tasks(
+    live: Live, record: TurnRecord, taken: Taken, around: Circumstances, starts: list[Task]
+) -> tuple[tuple[NewTask, ...], tuple[TaskCancel, ...]]:
+    """The activities that a turn schedules, and those that it does not want any more."""
+    scheduled: list[Command] = []
+    cancelled: list[Command] = []
+    for command in record.commands:
+        if command.kind == "schedule_activity":
+            scheduled.append(command)
+        elif command.kind == "cancel_activity":
+            cancelled.append(command)
+    if not cancelled and not taken.expired:
+        return tuple([_new_task(live, command, around, starts) for command in scheduled]), ()
+    unwanted = {command.seq for command in scheduled if command.seq not in live.tasks}  # and cancelled in the same turn
+    cancels = [_cancel_of(live, command) for command in cancelled if command.seq not in unwanted]
+    cancels += [TaskCancel(task.id) for task in taken.expired]
+    wanted = [command for command in scheduled if command.seq not in unwanted]
+    return tuple([_new_task(live, command, around, starts) for command in wanted]), tuple(cancels)
 
 
 def _timeout(task: OpenTask, now_us: int) -> Failure:
@@ -125,7 +153,9 @@ def _timeout(task: OpenTask, now_us: int) -> Failure:
     return Failure("Timeout", f"{limit} of {task.options[limit]:g} s was over", retryable=False)
 
 
-def _closing(record: TurnRecord) -> Closing | None:
+def _closing(record: TurnRecord, successor: Successor | None) -> Closing | None:
+    if successor is not None:
+        return Closing("continued", write(successor.facts.run_id))
     last = record.commands[-1] if record.commands else None
     status = None if last is None else STATUS_OF.get(last.kind)
     if last is None or status is None:
@@ -135,13 +165,13 @@ def _closing(record: TurnRecord) -> Closing | None:
     return Closing(status, CANCELLED if last.kind == "cancel" else None)  # type: ignore[arg-type]
 
 
-def _new_task(live: Live, command: Command, now_us: int, slots: Slots, starts: list[Task]) -> NewTask:
+def _new_task(live: Live, command: Command, around: Circumstances, starts: list[Task]) -> NewTask:
     assert command.seq is not None
     assert command.name is not None
     task = live.tasks[command.seq]
     options = task.options
     queue = options.get("queue") or live.run.facts.queue
-    claimed = slots.reserve(queue, command.name)
+    claimed = around.slots.reserve(queue, command.name)
     new = NewTask(
         id=task.id,
         seq=command.seq,
@@ -156,7 +186,7 @@ def _new_task(live: Live, command: Command, now_us: int, slots: Slots, starts: l
     if claimed:
         task.local = task.started = True
         live.local += 1
-        starts.append(_first_attempt(live, new, now_us))
+        starts.append(_first_attempt(live, new, around.now_us))
     return new
 
 

@@ -31,7 +31,7 @@ from perdure.engine.queries import answer_question
 from perdure.engine.rebuild import Rebuilder
 from perdure.engine.settings import Settings
 from perdure.engine.tasks import TaskRunner
-from perdure.engine.turns import Prepared, prepare, take_jobs
+from perdure.engine.turns import Circumstances, Prepared, prepare, take_jobs
 from perdure.errors import LeaseLost, StoreUnavailable
 from perdure.kernel.guards import install_audit_hook
 from perdure.model import jobs
@@ -53,6 +53,9 @@ class Listener:
 
     def run_closed(self, number: int, closing: Closing) -> None:
         """A run has ended."""
+
+    def others_closed(self) -> None:
+        """Runs have ended with another one: children, with their parent."""
 
 
 class Worker:
@@ -81,7 +84,7 @@ class Worker:
         self.stopping = False
         self.obstacles = Obstacles(self)
         self.rebuilder = Rebuilder(store, registry, settings, clock, self.obstacles.vet)
-        self.committer = Committer(store, self._committed)
+        self.committer = Committer(store, self._committed, self.claims)
         self.tasks = TaskRunner(store, registry, settings, clock, rng, self, places)
         self.cache = Cache(store, self.rebuilder, settings.cache, self.owner, self.tasks.running)
         self.pump = Pump(self)
@@ -157,6 +160,7 @@ class Worker:
         live = self.cache.lives.get(run.number)
         busy = run.number in self._taking_up
         if live is not None and live.owned and not busy:
+            live.reclaimed = live.reclaimed or (claimed and live.committed is not None)
             if message is not None and message.number == live.taken + 1:
                 self._tell(live, message)
             elif message is None or message.number > live.taken:
@@ -282,9 +286,7 @@ class Worker:
             prepared = prepare(
                 live,
                 taken,
-                now_us,
-                self.owner(),
-                self.tasks,
+                Circumstances(now_us, self.owner(), self.tasks, self.registry.workflows),
                 lambda: self.rebuilder.activate(live, lambda: executor.activate(moment_of(now_us), taken.jobs)),
             )
         except Exception as error:
@@ -306,19 +308,30 @@ class Worker:
             return
         for task in prepared.starts:
             self.tasks.start(task)
-        for task_id in prepared.cancels:
-            self.tasks.cancel(task_id)
+        for cancel in prepared.commit.cancels:
+            self.tasks.cancel(cancel.id)
         live.blocked_tries = 0
         if any(not task.claimed and task.queue in self.tasks.free for task in prepared.commit.new_tasks):
             self.wake()
         if prepared.commit.closing is not None:
             self.closed(live.number, prepared.commit.closing)
-        elif outcome.parked:
+        elif outcome.parked and not live.reclaimed:
             self.cache.disown(live)
             self.pump.expect(prepared.commit.wake_us)
         else:
             self._go_on(live, prepared, outcome)
+        live.reclaimed = False
+        self._told(outcome)
         self._listener.turn_committed(prepared)
+
+    def _told(self, outcome: Committed) -> None:
+        for told in outcome.told:
+            self.deliver(told.run, told.claimed, told.message)
+            if not told.claimed:
+                self.pump.expect(told.run.wake_us)
+        if outcome.ended:
+            self.pump.look_around()
+            self._listener.others_closed()
 
     def _go_on(self, live: Live, prepared: Prepared, outcome: Committed) -> None:
         self.pump.expect_live(live)

@@ -14,6 +14,9 @@ import msgspec
 from perdure.errors import Failure
 
 
+NO_ARGUMENTS = msgspec.Raw(b"[]")
+
+
 class Job(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", gc=False):
     """The root of all jobs."""
 
@@ -66,21 +69,21 @@ class Patched(Job, frozen=True, tag="patch", gc=False):
 
 class Signalled(Job, frozen=True, tag="signal", gc=False):
     name: str
-    encoded: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"[]"), name="input")
+    encoded: msgspec.Raw = msgspec.field(default=NO_ARGUMENTS, name="input")
     message_id: str | None = None
 
 
 class UpdateRequested(Job, frozen=True, tag="update", gc=False):
     name: str
     id: str
-    encoded: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"[]"), name="input")
+    encoded: msgspec.Raw = msgspec.field(default=NO_ARGUMENTS, name="input")
     validate: bool = True
 
 
 class Queried(Job, frozen=True, tag="query", gc=False):
     name: str
     id: str
-    encoded: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"[]"), name="input")
+    encoded: msgspec.Raw = msgspec.field(default=NO_ARGUMENTS, name="input")
 
 
 class Evicted(Job, frozen=True, tag="evict", gc=False):

@@ -170,7 +170,7 @@ class MessageStore(Protocol):
         ...
 
     async def get_answer(self, workflow_id: str, run_id: str | None, update_id: str) -> bytes | None:
-        """What an update came to; None while it is open. `NotFound`."""
+        """What an update came to, in this generation or a later one; None while it is open. `NotFound`."""
         ...
 
     async def settle_promise(

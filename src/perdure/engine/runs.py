@@ -1,0 +1,218 @@
+"""Runs: what handles do to runs: tell them, ask them, end them, wait for them.
+
+In:  engine.handles, engine.client.
+Out: the store; a worker of this process, if there is one, gets at once what was written for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from perdure.clock import Clock
+from perdure.define.registry import Registry
+from perdure.engine.answers import Answers
+from perdure.engine.closings import Closings
+from perdure.engine.queries import answer_query
+from perdure.engine.turns import Prepared
+from perdure.engine.worker import Listener, Worker
+from perdure.errors import Failure, InternalError, NotFound, QueryFailed
+from perdure.model.turns import Answered
+from perdure.stores.port import Store
+from perdure.stores.records import Accepted, Closing, Message, Run, Settlement, Start
+
+T = TypeVar("T")
+read_answer = msgspec.json.Decoder(Answered).decode
+ANSWER_SECONDS = 10.0  # that another process has to answer a query
+LOOK_SECONDS = 0.05
+CREATION_SECONDS = 1.0  # a promise may be created by a turn that is under way
+
+
+class Runs(Listener):
+    """The runs of one store."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock, rng: random.Random) -> None:
+        self.store = store
+        self.closings = Closings(store)
+        self.answers = Answers(store)
+        self.worker: Worker | None = None
+        self._registry = registry
+        self._clock = clock
+        self._rng = rng
+        self._watchers: set[asyncio.Event] = set()
+
+    async def start(self, start: Start) -> Run:
+        """Start a run, or find the one that is there."""
+        lease, known = self._claims()
+        if self.worker is not None and start.facts.workflow in known:
+            start = replace(start, claim=lease if start.facts.queue in self.worker.settings.queues else None)
+        begun = await self.store.start_run(start)
+        if self.worker is not None:
+            message = None if start.message is None else self._message(begun.message, start.message, start.message_id)
+            self.worker.deliver(begun.run, begun.claimed, message)
+            self.worker.pump.expect(start.wake_us)
+            if start.id_policy == "terminate":
+                self.others_closed()
+                self.worker.pump.look_around()
+        return begun.run
+
+    async def tell(self, workflow_id: str, run_id: str | None, job: bytes, message_id: str | None = None) -> None:
+        """Have a message accepted, and its run go on."""
+        claim, claims = self._claims()
+        accepted = await self.store.accept_message(
+            workflow_id, run_id, job, message_id=message_id, claim=claim, claims=claims
+        )
+        self._deliver(accepted, job, message_id)
+
+    async def end(self, workflow_id: str, run_id: str | None, closing: Closing) -> None:
+        """End a run from outside."""
+        run = await self.store.close_run(workflow_id, run_id, closing)
+        if self.worker is not None:
+            self.worker.closed(run.number, closing)
+            self.worker.pump.look_around()
+        else:
+            self.run_closed(run.number, closing)
+        self.others_closed()
+
+    async def ask(self, workflow_id: str, run_id: str | None, name: str, arguments: bytes) -> Answered:
+        """Have a query answered: here, if this process has the code, else by a process that has it."""
+        run = await self.store.get_run(workflow_id, run_id)
+        if self.worker is not None and run.facts.workflow in self._registry.workflows:
+            return await answer_query(self.worker, run, name, arguments)
+        return await self._ask_others(run, name, arguments)
+
+    async def update(self, workflow_id: str, run_id: str | None, update_id: str, job: bytes) -> Answered:
+        """Have an update accepted, and wait for what it comes to; an id that was used gets the first answer (M2)."""
+        claim, claims = self._claims()
+        requested = await self.store.request_update(workflow_id, run_id, job, update_id, claim=claim, claims=claims)
+        if requested.answer is not None:
+            return read_answer(requested.answer)
+        facts = requested.run.facts
+        with self.answers.expected(facts.chain or facts.run_id, workflow_id, update_id) as answered:
+            if requested.accepted is not None:
+                self._deliver(requested.accepted, job, None)
+            return await answered
+
+    async def settle(self, workflow_id: str | None, run_id: str | None, name: str, settlement: Settlement) -> None:
+        """Resolve or reject a promise, by its name or by its key (M4)."""
+
+        async def once() -> Accepted | None:
+            claim, claims = self._claims()
+            return await self.store.settle_promise(workflow_id, run_id, name, settlement, claim=claim, claims=claims)
+
+        accepted = await self._once_created(once)
+        if accepted is not None and self.worker is not None:
+            self.worker.deliver(accepted.run, accepted.claimed, None)
+
+    async def next_generation(self, run: Run, closing: Closing) -> Run:
+        """The run that went on where this one ended (M8)."""
+        if closing.result is None:
+            raise InternalError(f"run {run.facts.run_id} went on as another generation, which it does not name")
+        return await self.store.get_run(run.facts.workflow_id, msgspec.json.decode(closing.result, type=str))
+
+    def returns_of(self, workflow: str) -> Any:
+        """The type of a workflow's results, as far as it is known here."""
+        definition = self._registry.workflows.get(workflow)
+        return Any if definition is None else definition.signature.returns()
+
+    def new_id(self) -> str:
+        """An id that nothing else has."""
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    @contextlib.contextmanager
+    def watching(self) -> Generator[asyncio.Event]:
+        """An event that is set whenever a turn was committed, or somebody else has written."""
+        changed = asyncio.Event()
+        self._watchers.add(changed)
+        try:
+            yield changed
+        finally:
+            self._watchers.discard(changed)
+
+    async def until(self, changed: asyncio.Event, seconds: float) -> None:
+        """Wait for an event, so long at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await changed.wait()
+
+    # --- what has happened ------------------------------------------------------------------------
+
+    def turn_committed(self, prepared: Prepared) -> None:
+        """A turn of this process is durable."""
+        if prepared.answers:
+            facts = prepared.live.run.facts
+            for answered in prepared.answers:
+                self.answers.tell(facts.chain or facts.run_id, answered)
+        self._changed()
+
+    def run_closed(self, number: int, closing: Closing) -> None:
+        """A run has ended."""
+        self.closings.tell(number, closing)
+        self.answers.look()
+        self._changed()
+
+    def others_closed(self) -> None:
+        """Somebody else has written, or runs have ended with another one."""
+        self.closings.look()
+        self.answers.look()
+        self._changed()
+
+    async def stop(self) -> None:
+        """Nobody is told any more."""
+        await self.closings.stop()
+        await self.answers.stop()
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def _claims(self) -> tuple[int | None, Sequence[str]]:
+        return (None, ()) if self.worker is None else self.worker.claims()
+
+    def _deliver(self, accepted: Accepted, job: bytes, message_id: str | None) -> None:
+        if self.worker is not None:
+            self.worker.deliver(accepted.run, accepted.claimed, self._message(accepted.number, job, message_id))
+
+    def _message(self, number: int, job: bytes, message_id: str | None) -> Message:
+        return Message(number=number, job=job, message_id=message_id, accepted_us=self._clock.now_us())
+
+    def _changed(self) -> None:
+        for changed in self._watchers:
+            changed.set()
+
+    async def _once_created(self, call: Callable[[], Awaitable[T]]) -> T:
+        """What is not there yet may be created by a turn that is under way."""
+        give_up = self._clock.monotonic() + CREATION_SECONDS
+        with self.watching() as changed:
+            while True:
+                changed.clear()
+                try:
+                    return await call()
+                except NotFound:
+                    if self._clock.monotonic() >= give_up:
+                        raise
+                await self.until(changed, LOOK_SECONDS)
+
+    async def _ask_others(self, run: Run, name: str, arguments: bytes) -> Answered:
+        question = await self.store.ask(run.facts.workflow_id, run.facts.run_id, name, arguments)
+        give_up = self._clock.monotonic() + ANSWER_SECONDS
+        try:
+            with self.watching() as changed:
+                while self._clock.monotonic() < give_up:
+                    changed.clear()
+                    answer = await self.store.take_answer(question.number)
+                    if answer is not None:
+                        return read_answer(answer)
+                    await self.until(changed, LOOK_SECONDS)
+        finally:
+            await self.store.forget_question(question.number)
+        text = (
+            f"nobody answered query `{name}` of run {run.facts.workflow_id} within {ANSWER_SECONDS:g} s: "
+            f"start a worker that knows workflow `{run.facts.workflow}`"
+        )
+        raise QueryFailed(text, Failure("NoWorker", text))
