@@ -5,6 +5,7 @@ The sample workflows are in this file, so this file is workflow code.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import concurrent.futures
 import glob
@@ -94,6 +95,7 @@ PROFILED: dict[str, tuple[Call, str, str]] = {
     "uuid4": (lambda: uuid.uuid4(), "uuid.uuid4()", "perdure.uuid4()"),
     "default_factory": (lambda: Parcel(), "uuid.uuid4()", "perdure.uuid4()"),
     "thread": (lambda: threading.Thread(target=int).start(), "threading.Thread.start()", "an activity"),
+    "raw_thread": (lambda: _thread.start_new_thread(int, ()), "_thread.start_new_thread()", "an activity"),
     "submit": (lambda: POOL.submit(int), "ThreadPoolExecutor.submit()", "an activity"),
     "new loop": (lambda: asyncio.new_event_loop(), "asyncio.new_event_loop()", "asyncio.create_task"),
     "exists": (lambda: os.path.exists("x"), "os.path.exists()", "an activity"),

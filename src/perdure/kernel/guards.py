@@ -12,6 +12,7 @@ is looked at.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import concurrent.futures
 import opcode
@@ -174,6 +175,7 @@ def _functions() -> dict[object, _Entry]:
     add(datetime, CLOCK, "now", "utcnow", "today", prefix="datetime")
     add(date, CLOCK, "today", prefix="date")
     add(random, RANDOM, "random", "getrandbits", prefix="random")
+    add(_thread, THREADS, "start_new_thread", prefix="_thread")  # no audit event before Python 3.12
     add(os, RANDOM, "urandom", "getrandom", prefix="os")
     add(os, CLOCK, "times", prefix="os")
     add(signal, SIGNALS, "alarm", "setitimer", "raise_signal", "pause", prefix="signal")
