@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import SchedulerViolation, child, parallel, promise, publish, receive, scope, sleep, workflow
-from perdure.testing import Harness, signal
+from perdure.testing import Harness, resolve, signal
 from tests.kernel.telling import act, told, waits
 
 LENT: dict[str, Any] = {}
@@ -32,6 +32,12 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "cancel a task": lambda: LENT["task"].cancel(),
     "cancel a scope": lambda: LENT["scope"].cancel(),
     "cancel a plain future": lambda: LENT["future"].cancel(),
+    "answer an activity": lambda: LENT["activity"].set_result("stolen"),
+    "fail an activity that is waited for": lambda: LENT["waits"].set_exception(ValueError("stolen")),
+    "answer a timer": lambda: LENT["timer"].set_result(None),
+    "answer a receiver": lambda: LENT["receiver"].set_result("stolen"),
+    "answer a plain future": lambda: LENT["future"].set_result("stolen"),
+    "fail a plain future": lambda: LENT["future"].set_exception(ValueError("stolen")),
     "call the loop soon": lambda: LENT["loop"].call_soon(print),
     "call the loop later": lambda: LENT["loop"].call_later(1, print),
     "make a task": make_a_task,
@@ -124,3 +130,35 @@ def test_k14_an_answer_from_outside_does_not_wake_a_future_of_the_run() -> None:
     with pytest.raises(SchedulerViolation, match="between its turns"):
         LENT["plain"].set_result("stolen")
     assert (told(h.activate(signal("nothing"))), h.done) == ([], False)
+
+
+@every_attack
+def test_k14_what_outsiders_could_not_touch_is_answered_later(attack: Callable[[], object]) -> None:
+    h = Harness(lending(lambda: None))
+    turn = h.start()
+    with pytest.raises(SchedulerViolation):
+        attack()
+    open_activities = [one for one in turn.commands if one.kind == "schedule_activity"]
+    assert len(open_activities) == 5
+    h.activate(*[resolve(one, one.name) for one in open_activities])
+    assert (h.dropped, h.status) == (0, "completed")
+    assert [LENT["activity"].result(), LENT["waits"].result(), LENT["future"].done()] == ["act", "waits", False]
+
+
+@pytest.mark.parametrize("settle", ["set_result", "set_exception"])
+def test_k7_only_an_answer_settles_what_was_asked_of_the_outside(settle: str) -> None:
+    """As with a task: workflow code that tries gets an error, and the answer is not lost."""
+
+    @workflow
+    async def impatient() -> list[str]:
+        future, word = act("slow"), receive("word", str)
+        for one in (future, word):
+            with pytest.raises(RuntimeError, match=f"does not support {settle}"):
+                getattr(one, settle)(ValueError("own"))
+        return [await future, await word]
+
+    h = Harness(impatient)
+    turn = h.start()
+    h.activate(resolve(turn.commands[0], "answered"), signal("word", "said"))
+    assert h.result == ["answered", "said"]
+    assert h.replay().result == ["answered", "said"]

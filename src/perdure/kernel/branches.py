@@ -16,7 +16,8 @@ from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
-from perdure.kernel.futures import AsyncioFuture, CancelledError, Ending, Joint, UnitTask
+from perdure.kernel.entries import Ending
+from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint, UnitTask
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import BRANCH, Unit
 from perdure.kernel.waiting import described

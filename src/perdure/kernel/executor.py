@@ -24,7 +24,7 @@ from perdure.kernel import endings, primitives
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.closing import close_units
 from perdure.kernel.desk import Desk, Open
-from perdure.kernel.futures import DelayHandle
+from perdure.kernel.entries import DelayHandle
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.matching import Strict
 from perdure.kernel.messages import Mailbox

@@ -16,6 +16,7 @@ from contextvars import Context, copy_context
 from typing import Any, Protocol
 
 from perdure.errors import SchedulerViolation
+from perdure.kernel.entries import DelayHandle, Ending
 from perdure.kernel.innards import CLEANING_UP, ENTER_TASK, LEAVE_TASK, LOCK_ACQUIRE, WAITING_FOR_CONDITION
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import UNIT, Unit
@@ -74,6 +75,44 @@ class LoopFuture(asyncio.Future[Any]):
         if events._get_running_loop() is not self.get_loop():
             raise SchedulerViolation(OUTSIDE)
 
+    def set_result(self, result: Any, /) -> None:
+        """Settle it with a value; from outside it is refused, and nothing is done."""
+        self.refuse_outsiders()
+        super().set_result(result)
+
+    def set_exception(self, exception: Any, /) -> None:
+        """Settle it with an error; from outside it is refused, and nothing is done."""
+        self.refuse_outsiders()
+        super().set_exception(exception)
+
+
+class AnsweredFuture(LoopFuture):
+    """A future that the outside answers, and nobody else."""
+
+    __slots__ = ()
+
+    def answer(self, value: Any) -> None:
+        """The outside has answered."""
+        super().set_result(value)
+
+    def refuse(self, error: BaseException) -> None:
+        """The outside has answered with an error."""
+        super().set_exception(error)
+
+    def set_result(self, result: Any, /) -> None:
+        """Refused: its result comes from outside."""
+        self.refuse_outsiders()
+        raise RuntimeError(
+            "what was asked of the outside is answered from there: this future does not support set_result"
+        )
+
+    def set_exception(self, exception: Any, /) -> None:
+        """Refused: its end comes from outside."""
+        self.refuse_outsiders()
+        raise RuntimeError(
+            "what was asked of the outside is answered from there: this future does not support set_exception"
+        )
+
 
 class PlainFuture(LoopFuture):
     """What workflow code and asyncio's primitives get from `loop.create_future()`."""
@@ -116,72 +155,6 @@ class Joint(LoopFuture):
     def end_cancelled(self) -> None:
         """The strands have ended after a cancellation."""
         super().cancel()
-
-
-class Callback:
-    """A plain callback in a unit's queue."""
-
-    __slots__ = ("_cancelled", "args", "call", "context")
-
-    def __init__(self, call: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
-        self.call = call
-        self.args = args
-        self.context = context
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        """Do not run it."""
-        self._cancelled = True
-
-    def cancelled(self) -> bool:
-        """Whether it was cancelled."""
-        return self._cancelled
-
-    def run(self) -> None:
-        """Run it in its context, unless it was cancelled."""
-        if not self._cancelled:
-            self.context.run(self.call, *self.args)
-
-
-class DelayHandle(Callback):
-    """A callback that a durable timer releases (`call_later`, `asyncio.sleep`, `asyncio.timeout`)."""
-
-    __slots__ = ("_when", "fired", "loop", "seq", "since_turn", "unit", "where")
-
-    def __init__(
-        self, loop: TaskLoop, when: float, call: Callable[..., object], args: tuple[Any, ...], context: Context
-    ) -> None:
-        super().__init__(call, args, context)
-        self.loop = loop
-        self._when = when
-        self.fired = False
-        self.seq = -1
-
-    def when(self) -> float:
-        """When it runs, in the loop's seconds."""
-        return self._when
-
-    def cancel(self) -> None:
-        """Do not run it: cancel the durable timer, or what it has released already."""
-        if not self._cancelled:
-            self._cancelled = True
-            if not self.fired:
-                self.loop.cancel_delay(self)
-
-
-class Ending:
-    """What a unit is to do when a branch of its own has ended: shorter than a callback, for there are many."""
-
-    __slots__ = ("call", "number", "unit")
-
-    def __init__(self, unit: Unit, call: Callable[[int], None], number: int) -> None:
-        self.unit = unit
-        self.call = call
-        self.number = number
-
-    def run(self) -> None:
-        """Tell it which one."""
-        self.call(self.number)
 
 
 class UnitTask(LoopFuture):

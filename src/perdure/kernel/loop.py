@@ -22,8 +22,9 @@ from typing import Any, NoReturn, Protocol
 from perdure.codec.durations import SECONDS_MAX, duration_seconds
 from perdure.errors import PerdureError, SchedulerViolation
 from perdure.kernel.callsite import caller
+from perdure.kernel.entries import Callback, DelayHandle, Ending
 from perdure.kernel.forbidden import LOOP_METHODS, refuse
-from perdure.kernel.futures import OUTSIDE, Callback, DelayHandle, Ending, PlainFuture, RunEnds, UnitTask
+from perdure.kernel.futures import OUTSIDE, PlainFuture, RunEnds, UnitTask
 from perdure.kernel.innards import SET_RESULT, called_by_wait_for, give_current_task, runs_eagerly, take_current_task
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import TASK, UNIT, Unit

@@ -19,7 +19,7 @@ from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import decide, of_error
-from perdure.kernel.futures import CancelledError, LoopFuture
+from perdure.kernel.futures import AnsweredFuture, CancelledError
 from perdure.kernel.operations import NO_DEFAULT, Deadline
 from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.units import HANDLER, Unit
@@ -35,7 +35,7 @@ class Letter(msgspec.Struct, frozen=True):
     message_id: str | None = None
 
 
-class Receiver(LoopFuture):
+class Receiver(AnsweredFuture):
     """What `receive` and `receive_any` return: the next signal of one of these names."""
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Receiver(LoopFuture):
         self.settled_as = self._desk.loop.next_settlement()
         if self.deadline is not None:
             self.deadline.cancel()
-        self.set_result(value if self._names_only_one else (letter.name, value))
+        self.answer(value if self._names_only_one else (letter.name, value))
 
     def expire(self) -> None:
         """Its time has run out."""
@@ -105,9 +105,9 @@ class Receiver(LoopFuture):
         self._desk.mailbox.forget(self)
         self.settled_as = self._desk.loop.next_settlement()
         if self.default is NO_DEFAULT:
-            self.set_exception(TimeoutError(f"no {self.what} came in time"))
+            self.refuse(TimeoutError(f"no {self.what} came in time"))
         else:
-            self.set_result(self.default)
+            self.answer(self.default)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Stop waiting. A signal that was served and not read goes back to the head of its queue (M1)."""

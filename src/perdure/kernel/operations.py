@@ -14,7 +14,7 @@ import msgspec
 from perdure import codec
 from perdure.errors import ActivityFailed, ChildFailed, ExternalFailed, Failure, OperationFailed, PromiseRejected
 from perdure.kernel.desk import Desk
-from perdure.kernel.futures import LoopFuture
+from perdure.kernel.futures import AnsweredFuture
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import Unit
 from perdure.model.commands import Command
@@ -34,7 +34,7 @@ ERRORS: dict[str, tuple[type[OperationFailed], str]] = {
 NO_DEFAULT: Any = object()
 
 
-class Operation(LoopFuture):
+class Operation(AnsweredFuture):
     """A future of something that was asked of the outside."""
 
     __slots__ = (
@@ -105,13 +105,13 @@ class Operation(LoopFuture):
         """Its answer has come."""
         decoded = codec.decode(value, self.reads, f"the result of {self.what}")
         self._settle()
-        self.set_result(decoded)
+        self.answer(decoded)
 
     def fail(self, failure: Failure) -> None:
         """Its failure has come."""
         self._settle()
         error, noun = ERRORS.get(self.kind, (OperationFailed, self.kind))
-        self.set_exception(error(f"{noun} `{self.name}` failed: {failure}", failure))
+        self.refuse(error(f"{noun} `{self.name}` failed: {failure}", failure))
 
     def reject(self, message: str) -> None:
         """The outside has rejected the promise that it is."""
@@ -125,15 +125,15 @@ class Operation(LoopFuture):
     def fire(self) -> None:
         """The timer that it is has fired."""
         self._settle()
-        self.set_result(None)
+        self.answer(None)
 
     def expire(self) -> None:
         """Its time has run out."""
         self._settle()
         if self.default is NO_DEFAULT:
-            self.set_exception(TimeoutError(f"{self.what} was not answered in time"))
+            self.refuse(TimeoutError(f"{self.what} was not answered in time"))
         else:
-            self.set_result(self.default)
+            self.answer(self.default)
 
     def _settle(self) -> None:
         self._desk.close_operation(self)
