@@ -69,7 +69,7 @@ class Watchdog:
         on_stuck: Callable[[str], object] | None = None,
         is_workflow_code: Callable[[str], bool] | None = None,
     ) -> None:
-        if limit_seconds is not None and not 0 <= limit_seconds < math.inf:
+        if not _is_limit(limit_seconds):
             raise UsageError(f"the limit of a turn is a number of seconds, or None for no limit, not {limit_seconds!r}")
         self.limit_seconds = limit_seconds or None
         self.on_stuck = on_stuck or _warn
@@ -320,3 +320,9 @@ def _warn(text: str) -> None:
 
 def _any_file(_filename: str) -> bool:
     return True
+
+
+def _is_limit(seconds: object) -> bool:
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        return 0 <= seconds < math.inf
+    return seconds is None

@@ -32,6 +32,7 @@ def check_id(text: object, what: str) -> str:
 
 def run_uuid(run_id: str) -> uuid.UUID:
     """A run id is a UUID; any other text stands for its UUIDv5."""
+    check_id(run_id, "a run id")
     try:
         return uuid.UUID(run_id)
     except ValueError:
