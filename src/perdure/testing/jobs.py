@@ -100,4 +100,8 @@ def _seq(command: object, job: str, *, timer: bool) -> int:
 
 
 def _name(name: object, what: str) -> str:
-    return name.name if isinstance(name, Method) else check_id(name, f"the name of a {what}")
+    return (
+        name.name
+        if isinstance(name, Method)
+        else check_id(name, f"the name of {'an' if what[0] in 'aeiou' else 'a'} {what}")
+    )
