@@ -91,6 +91,8 @@ def test_m1_what_was_given_back_by_a_cancelled_scope_cannot_be_read_a_second_tim
 
 
 def test_k17_a_signal_that_a_paused_unit_is_about_to_read_is_delivered_before_the_cancellation() -> None:
+    """M1: what is about to be read is not taken back."""
+
     @workflow
     async def cancelling() -> list[Any]:
         read: list[str] = []
