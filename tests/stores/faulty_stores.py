@@ -32,7 +32,6 @@ from perdure.stores.records import (
     TurnCommit,
 )
 
-
 Answers = list[Committed | Exception]
 
 
