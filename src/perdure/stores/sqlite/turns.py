@@ -76,7 +76,9 @@ def list_unknown(access: Access, queues: Sequence[str], workflows: Sequence[str]
 # --- commits -------------------------------------------------------------------------------------
 
 
-def commit_turns(access: Access, commits: Sequence[TurnCommit]) -> list[Committed | Exception]:
+def commit_turns(
+    access: Access, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
+) -> list[Committed | Exception]:
     return [access.alone(partial(_commit, access, commit)) for commit in commits]
 
 

@@ -1,0 +1,44 @@
+"""A VFS that counts flushes, and that can be full: it passes everything else on to SQLite's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import apsw
+
+
+class CountingFile(apsw.VFSFile):
+    """A file whose flushes are counted under the ending of its name."""
+
+    def __init__(self, vfs: CountingVfs, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        text = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        self._ending = "wal" if text.endswith("-wal") else "db"
+        self._vfs = vfs
+
+    def xSync(self, flags: int) -> None:  # noqa: N802  (SQLite's name)
+        """Counted, and done."""
+        self._vfs.flushes[self._ending] += 1
+        super().xSync(flags)
+
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802  (SQLite's name)
+        """Refused while the disk is full."""
+        if self._vfs.full:
+            raise apsw.FullError("no room")
+        self._vfs.writes[self._ending] += 1
+        super().xWrite(data, offset)
+
+
+class CountingVfs(apsw.VFS):
+    """Registered under its name as long as it lives."""
+
+    def __init__(self, name: str) -> None:
+        self.flushes: Counter[str] = Counter()
+        self.writes: Counter[str] = Counter()
+        self.full = False
+        super().__init__(name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802  (SQLite's name)
+        """Every file is a counting one."""
+        return CountingFile(self, name, flags)

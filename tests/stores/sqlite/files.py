@@ -1,0 +1,89 @@
+"""Files for the tests of the SQLite store: opened, filled, and looked at from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from perdure.clock import Clock, SystemClock
+from perdure.stores.records import NewTask, Run
+from perdure.stores.sqlite import SqliteStore
+from perdure.testing.conformance.making import JOB, a_commit, a_start, a_task
+
+T = TypeVar("T")
+
+
+def with_store(
+    path: Path, work: Callable[[SqliteStore], Awaitable[T]], *, clock: Clock | None = None, **options: Any
+) -> T:
+    """Open a store, do this, and close it."""
+
+    async def run() -> T:
+        store = SqliteStore(path, clock or SystemClock(), **options)
+        await store.open()
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+async def begin(store: SqliteStore, workflow_id: str, owner: int | None = None, **facts: Any) -> Run:
+    """Start a run, and own it if a lease is given."""
+    return (await store.start_run(a_start(workflow_id, claim=owner, **facts))).run
+
+
+async def commit(store: SqliteStore, run: Run, owner: int, **content: Any) -> Run:
+    """Commit the next turn of a run, which must be possible; the run as it stands then."""
+    (answer,) = await store.commit_turns([a_commit(run, owner, **content)])
+    if isinstance(answer, Exception):
+        raise answer
+    (found,) = await store.get_runs([run.number])
+    return found
+
+
+async def fill(store: SqliteStore, width: int = 4) -> int:
+    """Something in every table: runs that wait, run and have ended, with turns, messages, tasks, a lease, questions.
+
+    Of each workflow id there are two generations at the end.
+    """
+    lease = await store.open_lease("w-1", {"default": 10}, 60.0)
+    for number in range(width):
+        for generation in ("first", "second"):
+            run = await begin(store, f"o-{number}", lease.number, run=generation, id_policy="again")
+            named = f"{number} {generation}"
+            new: tuple[NewTask, ...] = (
+                a_task(f"{named} claimed", 0, claimed=True),
+                a_task(f"{named} free", 1, queue="slow", options=b'{"retry": 3}'),
+            )
+            run = await commit(store, run, lease.number, new_tasks=new, waiting=b"[1]")
+            await store.accept_message(run.facts.workflow_id, None, JOB, message_id=f"m-{named}")
+            await store.accept_message(run.facts.workflow_id, None, JOB)
+            run = await commit(store, run, lease.number, consumed=1)
+            if generation == "first":
+                await end(store, run)
+        await store.ask(f"o-{number}", None, "total", b"[]")
+    await store.answer(1, b"7")
+    return lease.number
+
+
+async def end(store: SqliteStore, run: Run) -> None:
+    """End a run from outside."""
+    from perdure.stores.records import Closing
+
+    await store.close_run(run.facts.workflow_id, run.facts.run_id, Closing("completed", b"1"))
+
+
+def look(path: Path, statement: str, *values: Any) -> list[Any]:
+    """Read or change the file by another connection, while no store has it open."""
+    connection = apsw.Connection(str(path))
+    try:
+        cursor: Any = connection.cursor()
+        return list(cursor.execute(statement, values))
+    finally:
+        connection.close()
