@@ -130,7 +130,9 @@ def test_a_producer_without_a_cadence_runs_when_somebody_asks() -> None:
 
 
 def test_a_deploy_during_a_run_is_carried_out_after_it() -> None:
-    """L2: every producer is due, the one that is running too."""
+    """L2: every producer is due and every consumer dirty, the one that is running too."""
+    state = scheduling.deploy(scheduling.start(State(consumers=(SHEET,)), "sheet", NOW), NOW)
+    assert scheduling.decide(scheduling.commit(state, "sheet", NOW), NOW) == Start("sheet")
     state = scheduling.deploy(scheduling.start(State((POLL,)), "poll", NOW), NOW + MINUTE)
     state = scheduling.commit(state, "poll", NOW + 2 * MINUTE)
     assert scheduling.decide(state, NOW + 2 * MINUTE) == Start("poll")

@@ -238,7 +238,7 @@ def test_a_producer_that_is_due_goes_first_after_a_hundred_consumer_runs_in_a_ro
 
 
 def test_producers_take_turns_when_all_are_always_due() -> None:
-    """L6 leaves their order open: who ran longest ago goes first, so that none starves."""
+    """L6 leaves their order open: who has been due for longest goes first, so that none starves."""
     producers = tuple(Producer(name, cron="* * * * *") for name in ("one", "two", "three"))
     state, now, order = scheduling.deploy(State(producers), NOW), NOW, list[str]()
     for _ in range(7):

@@ -117,6 +117,7 @@ def test_manual_trigger_queues_all_producers_which_run_one_after_another() -> No
     archive = Producer("archive", cron="0 9 * * *", next_run_at=NOW + 21 * HOUR)
     state = run_now(idle(POLL, archive, SHEET), NOW + MINUTE)
     assert [one.queued for one in state.producers] == [True, True]
+    assert [one.next_run_at for one in state.producers] == [NOW + 6 * MINUTE, NOW + 21 * HOUR]  # recomputed
     assert not state.consumers[0].is_due(NOW + MINUTE)  # consumers are not triggered
     assert decide(state, NOW + MINUTE) == Start("poll")
     state = ran(state, "poll", NOW + 2 * MINUTE)

@@ -83,7 +83,8 @@ def decide(state: State, now: datetime) -> Start | Wait:
     consumers = [one for one in state.consumers if one.is_due(now)]
     producers = [one for one in state.producers if one.is_due(now)]
     if producers and (not consumers or state.in_a_row >= state.policy.burst):
-        return Start(min(producers, key=lambda one: _turn_of(state, one, now)).name)
+        # Who has been due for longest goes first, so that none keeps the others waiting.
+        return Start(min(producers, key=lambda one: min(one.next_run_at or now, now)).name)
     if consumers:
         return Start(min(consumers, key=lambda one: _age_of(state, one, now)).name)
     moments = [*(one.next_run_at for one in state.producers), *(one.wake_at for one in state.consumers)]
@@ -96,12 +97,6 @@ def _age_of(state: State, consumer: Consumer, now: datetime) -> tuple[int, datet
     if oldest is not None:
         return 0, oldest
     return (1, consumer.wake_at) if consumer.wake_at is not None and consumer.wake_at <= now else (2, now)
-
-
-def _turn_of(state: State, producer: Producer, now: datetime) -> tuple[int, datetime]:
-    """Who ran longest ago goes first, so that none keeps the others waiting; then who has been due for longest."""
-    ran = state.started.index(producer.name) if producer.name in state.started else -1
-    return ran, min(producer.next_run_at or now, now)
 
 
 # --- where a state begins -----------------------------------------------------------------------
@@ -337,9 +332,7 @@ def _begin(state: State, handler: str, now: datetime, run: str | None) -> State:
     if isinstance(one, Producer):
         # The next firing of a cron may come while it runs; an interval is counted from its end.
         next_run_at = None if one.cron is None else one.after(now)
-        started = (*(name for name in state.started if name != handler), handler)
-        state = replace(state, in_a_row=0, started=started)
-        return _put(state, replace(one, queued=False, next_run_at=next_run_at))
+        return _put(replace(state, in_a_row=0), replace(one, queued=False, next_run_at=next_run_at))
     wake_at = None if has_come(one.wake_at, now) else one.wake_at
     state = replace(state, in_a_row=state.in_a_row + 1)
     return _put(state, replace(one, dirty=False, queued=False, wake_at=wake_at))

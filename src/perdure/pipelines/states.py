@@ -105,7 +105,6 @@ class State:
     blocked: Blocked | None = None  # by the system
     paused: bool = False  # by a person: neither overwrites the other
     in_a_row: int = 0  # consumer runs since a producer ran last
-    started: tuple[str, ...] = ()  # producers, those that ran longest ago first
     policy: PipelinePolicy = field(default_factory=PipelinePolicy)
 
     def __post_init__(self) -> None:
