@@ -42,6 +42,7 @@ from perdure.define.children import Child, OtherRun
 from perdure.define.forks import Outcome, choose, each, first, merge, n_of_m, parallel, race
 from perdure.define.handlers import query, signal, update
 from perdure.define.log import log
+from perdure.define.performing import ActivityInfo, activity_info, heartbeat, last_heartbeat
 from perdure.define.retry import Retry
 from perdure.define.starting import child
 from perdure.define.workflow import Workflow, workflow
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Activity",
     "ActivityFailed",
+    "ActivityInfo",
     "AlreadyExists",
     "ApplicationError",
     "BadLog",
@@ -139,6 +141,7 @@ __all__ = [
     "Worker",
     "Workflow",
     "activity",
+    "activity_info",
     "attributes",
     "cancelled",
     "child",
@@ -149,7 +152,9 @@ __all__ = [
     "each",
     "first",
     "get_state",
+    "heartbeat",
     "info",
+    "last_heartbeat",
     "log",
     "merge",
     "n_of_m",

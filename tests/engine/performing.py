@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from perdure.clock import SystemClock
 from perdure.define.activity import Activity, read_options
 from perdure.define.registry import Registry
 from perdure.engine.attempts import Place
@@ -29,6 +30,7 @@ from perdure.testing.conformance.making import a_commit, a_start, an_id
 from perdure.testing.virtual import run_virtual
 
 T = TypeVar("T")
+REALLY_SECONDS_MAX = 60
 write = msgspec.json.Encoder().encode
 
 
@@ -144,8 +146,16 @@ class Stage:
         return round(self.clock.monotonic(), 3)
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Let the loop go on until something is so, and no longer than virtual time may take."""
+        """Let virtual time go on, a little at a time, until something is so."""
         while not true():
+            await pause(0.001)
+
+    async def really(self, true: Callable[[], object]) -> None:
+        """Wait for something that goes on in a thread or a process, while virtual time stands still."""
+        clock = SystemClock()
+        late = clock.monotonic() + REALLY_SECONDS_MAX
+        while not true():
+            assert clock.monotonic() < late, "it never came"
             await asyncio.sleep(0)
 
     # --- leaves -----------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from perdure.engine.calling import STOPPED, Callee, Outcome
 from perdure.engine.retrying import timed_out
 from perdure.stores.records import Task
 
-Why = Literal["cancel", "start_to_close", "schedule_to_close", "heartbeat", "stop", "lost"]
-LIMITS = frozenset({"start_to_close", "schedule_to_close", "heartbeat"})
+Why = Literal["cancel", "schedule_to_start", "start_to_close", "schedule_to_close", "heartbeat", "stop", "lost"]
+LIMITS = frozenset({"schedule_to_start", "start_to_close", "schedule_to_close", "heartbeat"})
 MICROS = 1_000_000
 NOTHING_SET: Mapping[str, Any] = {}
 read_options = msgspec.json.Decoder(dict[str, Any]).decode
@@ -129,6 +129,13 @@ class Attempt:
         if self.close_us is not None and (timeout_us is None or self.close_us <= timeout_us):
             return "schedule_to_close", self.close_us
         return None if timeout_us is None else ("start_to_close", timeout_us)
+
+    def is_late(self, now_us: int) -> Why | None:
+        """Which limit was over before it could begin, if one was."""
+        start = self.options.get("schedule_to_start")
+        if start is not None and self.task.attempt == 1 and self.task.scheduled_us + round(start * MICROS) <= now_us:
+            return "schedule_to_start"
+        return "schedule_to_close" if self.close_us is not None and self.close_us <= now_us else None
 
     def outcome_of_stop(self) -> Outcome:
         """What it came to, if it ended because it was stopped."""

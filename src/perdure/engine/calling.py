@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from perdure import codec
 from perdure.define.activity import Activity
-from perdure.errors import ApplicationError, Failure
+from perdure.errors import ApplicationError, Failure, InvalidValue
 from perdure.model.failures import failure_of
 
 TEXT_LENGTH_MAX = 100_000
@@ -40,7 +40,7 @@ STOPPED = Outcome()
 class Callee:
     """An activity's function, with what is worked out once: how its arguments are read, and whether it is `async`."""
 
-    __slots__ = ("_keyword_reads", "_names", "_reads", "_rest", "activity", "fn", "is_async", "name")
+    __slots__ = ("_keyword_reads", "_reads", "_rest", "_signature", "activity", "fn", "is_async", "name")
 
     def __init__(self, activity: Activity[..., Any]) -> None:
         signature = activity.signature
@@ -48,7 +48,7 @@ class Callee:
         self.name = activity.name
         self.fn: Callable[..., Any] = activity.fn
         self.is_async = inspect.iscoroutinefunction(activity.fn)
-        self._names = signature.names
+        self._signature = signature
         self._reads = signature.reads()
         self._rest = signature.rest_reads()
         self._keyword_reads = signature.keyword_reads()
@@ -56,13 +56,20 @@ class Callee:
     def arguments(self, input: bytes, keywords: bytes) -> tuple[list[Any], dict[str, Any]]:
         """The arguments as the annotations name them (K20). `InvalidValue`."""
         what = f"the input of activity `{self.name}`"
-        positional = codec.decode_arguments(input, self._reads, what, self._names, self._rest)
-        if not keywords:
+        positional = codec.decode_arguments(input, self._reads, what, self._signature.names, self._rest)
+        if not keywords and len(positional) >= self._signature.required and not self._signature.required_keywords:
             return positional, {}
-        given = _read_keywords(keywords)
-        return positional, {
-            name: codec.decode(value, self._keyword_reads.get(name, Any), name) for name, value in given.items()
-        }
+        given = _read_keywords(keywords) if keywords else {}
+        by_name = {name: codec.decode(value, self._keyword_reads.get(name, Any), name) for name, value in given.items()}
+        signature = self._signature
+        missing = [name for name in signature.names[len(positional) : signature.required] if name not in by_name]
+        missing += sorted(signature.required_keywords - by_name.keys())
+        if missing:
+            raise InvalidValue(f"{what} lacks {', '.join(f'`{name}`' for name in missing)}")
+        unknown = sorted(by_name.keys() - signature.keywords - set(signature.names[len(positional) :]))
+        if unknown and not signature.any_keyword:
+            raise InvalidValue(f"{what} has more than it takes: {', '.join(f'`{name}`' for name in unknown)}")
+        return positional, by_name
 
     def call(self, input: bytes, keywords: bytes, is_stopped: Callable[[], bool]) -> Outcome:
         """Call a plain function. It runs in the present thread and context."""

@@ -141,7 +141,10 @@ class TaskRunner:
         callee, place = self._callees[task.name]
         attempt = Attempt(task, callee, place, self, self._clock.now_us())
         self.running[task.id] = attempt
-        if place.perform(attempt):
+        if attempt.options and (late := attempt.is_late(attempt.started_us)):
+            attempt.why = late
+            self.ended(attempt, attempt.outcome_of_stop())
+        elif place.perform(attempt):
             if attempt.options:
                 self._watch(attempt)
         elif attempt.close_us is not None:
