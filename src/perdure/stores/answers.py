@@ -5,8 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from perdure.errors import Failure
-from perdure.model.jobs import Cancelled
-from perdure.stores.records import Attempt, NewRun, Task
+from perdure.model.jobs import Cancelled, CancelRequested, Failed, PromiseRejected, PromiseResolved, Resolved
+from perdure.model.turns import Answered
+from perdure.stores.records import Attempt, Closing, NewRun, Settlement, Task
+
+_write = msgspec.json.encode
+
+
+FAILURES = {"terminated": "Terminated", "timed_out": "TimedOut"}
 
 
 class AttemptNotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,20 +26,84 @@ class AttemptNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 def cancelled_job(seq: int) -> bytes:
     """The answer to an activity that was cancelled while nobody ran it."""
-    return msgspec.json.encode(Cancelled(seq))
+    return _write(Cancelled(seq))
 
 
 def attempt_notes(task: Task, last: Attempt | None = None) -> bytes:
     """The notes of a task's answer: all its attempts, with the one that is reported just now."""
     attempts = (*task.attempts, last) if last else task.attempts
-    return msgspec.json.encode(AttemptNotes(id=task.id, seq=task.seq, name=task.name, attempts=attempts))
+    return _write(AttemptNotes(id=task.id, seq=task.seq, name=task.name, attempts=attempts))
 
 
 def replaced(by: str) -> bytes:
     """The result of a run that was ended by a start with the policy `terminate`."""
-    return msgspec.json.encode(Failure("Terminated", f"replaced by run {by} of the same workflow id", retryable=False))
+    return _write(Failure("Terminated", f"replaced by run {by} of the same workflow id", retryable=False))
+
+
+def done_job(seq: int) -> bytes:
+    """The answer to a command that only had to reach its target."""
+    return _write(Resolved(seq))
+
+
+def child_taken(seq: int, facts: NewRun) -> bytes:
+    """The answer to a child whose workflow id stands for a run already (E2)."""
+    return _refused(seq, "AlreadyExists", f"the workflow id {facts.workflow_id!r} is taken")
+
+
+def key_taken(seq: int, key: str) -> bytes:
+    """The answer to a promise whose key another open run's promise has (E2)."""
+    return _refused(seq, "AlreadyExists", f"the key {key!r} is taken by the promise of another run")
+
+
+def nobody_there(seq: int, workflow_id: str) -> bytes:
+    """The answer to a job that was sent to a workflow id which no run has (E2)."""
+    return _refused(seq, "NotFound", f"no run has the workflow id {workflow_id!r}")
+
+
+def already_closed(seq: int, workflow_id: str) -> bytes:
+    """The answer to a job that was sent to a run which has ended (M1)."""
+    return _refused(seq, "RunClosed", f"the run {workflow_id!r} has ended")
+
+
+def ended_job(seq: int, workflow_id: str, closing: Closing) -> bytes:
+    """What a parent is told of the end of its child (M7): its value, that it was cancelled, or its failure."""
+    if closing.status == "completed":
+        return _write(Resolved(seq, msgspec.Raw(closing.result or b"null")))
+    if closing.status == "cancelled":
+        return _write(Cancelled(seq))
+    failure = None if closing.result is None else msgspec.json.decode(closing.result, type=Failure | None)
+    failure = failure or Failure(FAILURES.get(closing.status, "Failed"), f"the run {workflow_id!r} is {closing.status}")
+    return _write(Failed(seq, failure))
+
+
+def parent_cancels(parent: NewRun) -> bytes:
+    """What a child with the policy `cancel` is told when its parent ends (M7)."""
+    return _write(CancelRequested(f"its parent {parent.workflow_id!r} has ended"))
+
+
+def parent_ended(parent: NewRun) -> Closing:
+    """How a child with the policy `terminate` ends with its parent (M7)."""
+    reason = f"its parent {parent.workflow_id!r} has ended"
+    return Closing("terminated", _write(Failure("Terminated", reason, retryable=False)))
+
+
+def settled_job(name: str, settlement: Settlement) -> bytes:
+    """What a run is told of a promise that the outside has settled (M4)."""
+    if settlement.rejected is not None:
+        return _write(PromiseRejected(name, settlement.rejected))
+    return _write(PromiseResolved(name, msgspec.Raw(settlement.value or b"null")))
+
+
+def unanswered(update_id: str, workflow_id: str) -> bytes:
+    """The answer to an update that was still open when its run ended (M2)."""
+    failure = Failure("RunClosed", f"the run {workflow_id!r} ended before it was answered", retryable=False)
+    return _write(Answered(update_id, "update", error=failure))
 
 
 def same_start(one: NewRun, other: NewRun) -> bool:
     """Whether two starts of one workflow id ask for the same: workflow and input (E2)."""
     return (one.workflow, one.input, one.keywords) == (other.workflow, other.input, other.keywords)
+
+
+def _refused(seq: int, kind: str, message: str) -> bytes:
+    return _write(Failed(seq, Failure(kind, message, retryable=False)))
