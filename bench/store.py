@@ -15,9 +15,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import apsw
 
@@ -26,9 +27,7 @@ from perdure.stores.checks import chain
 from perdure.stores.records import Committed, NewRun, NewTask, Run, Start, Turn, TurnCommit
 from perdure.stores.sqlite import SqliteStore
 
-RECORD = b'{"jobs":[{"kind":"resolved","seq":41,"value":"%s"}],"commands":[{"kind":"activity","seq":42}]}' % (
-    b"x" * 160
-)
+RECORD = b'{"jobs":[{"kind":"resolved","value":"%s"}],"commands":[{"kind":"activity","seq":42}]}' % (b"x" * 160)
 INPUT = b'["order-1", 41]'
 
 
@@ -78,7 +77,7 @@ class Chain:
 def bare_commits(path: str, count: int) -> float:
     """Seconds for so many transactions of one row each, on SQLite without anything around it."""
     connection = apsw.Connection(path)
-    cursor = connection.cursor()
+    cursor: Any = connection.cursor()
     cursor.execute("pragma journal_mode = wal; pragma synchronous = full").fetchall()
     cursor.execute("create table rows (number integer primary key, record blob)")
     began = time.perf_counter()
@@ -100,7 +99,7 @@ def a_start(number: int, owner: int | None) -> Start:
 
 
 @contextmanager
-def opened(folder: str) -> Iterator[Callable[[Callable[[SqliteStore, int], Awaitable[float]]], float]]:
+def opened(folder: str) -> Generator[Callable[[Callable[[SqliteStore, int], Awaitable[float]]], float]]:
     """How to have something done with a new store and a lease in it."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
 

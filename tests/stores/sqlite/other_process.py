@@ -13,18 +13,24 @@ from perdure.stores.sqlite import SqliteStore
 from perdure.testing.conformance.making import JOB, a_commit, a_start, a_task
 
 
+def say(what: object) -> None:
+    """Tell whoever has started this."""
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
 async def hold(store: SqliteStore, _: int) -> None:
     """Own a run and a task under a lease, say so, and live until killed."""
     lease = await store.open_lease("other", {}, 600.0)
     run = (await store.start_run(a_start("o-1", claim=lease.number))).run
     await store.commit_turns([a_commit(run, lease.number, new_tasks=(a_task("t", claimed=True),))])
-    print(lease.number, flush=True)
+    say(lease.number)
     await asyncio.to_thread(Event().wait)
 
 
 async def write(store: SqliteStore, count: int) -> None:
     """Start runs and tell them something, as fast as can be; the names of the errors met are the answer."""
-    print("ready", flush=True)
+    say("ready")
     await asyncio.to_thread(sys.stdin.readline)
     errors: list[str] = []
     for number in range(count):
@@ -33,16 +39,16 @@ async def write(store: SqliteStore, count: int) -> None:
             await store.accept_message(f"other-{number}", None, JOB)
         except PerdureError as error:
             errors.append(f"{type(error).__name__}: {error}")
-    print(errors, flush=True)
+    say(errors)
 
 
 async def tell(store: SqliteStore, count: int) -> None:
     """For each line of input, accept a message and say when that was done."""
-    print("ready", flush=True)
+    say("ready")
     for _ in range(count):
         await asyncio.to_thread(sys.stdin.readline)
         await store.accept_message("o-1", None, JOB)
-        print(time.monotonic(), flush=True)
+        say(time.monotonic())
 
 
 async def main() -> None:

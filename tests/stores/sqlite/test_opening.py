@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,12 +86,17 @@ def test_what_may_not_be_written_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     """Where the operating system says so; for whoever may do everything, it never does."""
     path = tmp_path / "store.db"
     with_store(path, nothing)
-    granted = os.access
-    for refused in (path, tmp_path):
-        monkeypatch.setattr(os, "access", lambda asked, mode, refused=refused: str(asked) != str(refused))
+    refused: list[str] = []
+
+    def access(asked: str, _: int) -> bool:
+        return asked not in refused
+
+    monkeypatch.setattr(os, "access", access)
+    for place in (path, tmp_path):
+        refused[:] = [str(place)]
         with pytest.raises(StoreUnavailable, match="may not be"):
             with_store(path, nothing)
-    monkeypatch.setattr(os, "access", granted)
+    refused.clear()
     with_store(path, nothing)
 
 
@@ -129,7 +135,8 @@ def test_a_store_that_is_not_open_says_so(tmp_path: Path) -> None:
 
 def test_a_value_that_no_column_takes_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     async def work(store: SqliteStore) -> None:
-        for wrong in ({"priority": 2**70}, {"workflow": "\ud800"}):
+        wrongs: list[dict[str, Any]] = [{"priority": 2**70}, {"workflow": "\ud800"}]
+        for wrong in wrongs:
             with pytest.raises(UsageError, match="cannot be stored"):
                 await begin(store, "o-1", **wrong)
         assert (await store.counts())["runs"] == 0
@@ -137,24 +144,22 @@ def test_a_value_that_no_column_takes_is_refused_and_nothing_is_written(tmp_path
     with_store(tmp_path / "store.db", work)
 
 
-@pytest.mark.parametrize(
-    "connect",
-    [
-        lambda path: sqlite3.connect(path),
-        lambda path: sqlite3.connect(str(path)),
-        lambda path: sqlite3.connect(os.fsencode(path)),
-        lambda path: sqlite3.connect(f"file:{path}?mode=ro", uri=True),
-        lambda path: sqlite3.connect(os.path.relpath(path)),
-    ],
-    ids=["path", "text", "bytes", "uri", "relative"],
-)
-def test_pythons_own_sqlite3_on_an_open_file_is_refused(connect: Callable[[Path], object], tmp_path: Path) -> None:
+def as_itself(path: Path) -> object:
+    return path
+
+
+def as_uri(path: Path) -> str:
+    return f"file:{path}?mode=ro"
+
+
+@pytest.mark.parametrize("named", [as_itself, str, os.fsencode, as_uri, os.path.relpath])
+def test_pythons_own_sqlite3_on_an_open_file_is_refused(named: Callable[[Path], Any], tmp_path: Path) -> None:
     """It would drop the locks that keep two processes apart."""
     path = tmp_path / "store.db"
 
     async def work(store: SqliteStore) -> None:
-        with pytest.raises(UsageError, match="Perdure has this file open.*Client or the command line"):
-            connect(path)
+        with pytest.raises(UsageError, match=r"Perdure has this file open.*Client or the command line"):
+            sqlite3.connect(named(path), uri=named is as_uri)
         sqlite3.connect(tmp_path / "another.db").close()
         sqlite3.connect(":memory:").close()
 
@@ -165,5 +170,5 @@ def test_pythons_own_sqlite3_on_an_open_file_is_refused(connect: Callable[[Path]
 def test_a_url_names_a_file(tmp_path: Path) -> None:
     assert store_of(f"sqlite:///{tmp_path}/store.db", SystemClock()).url == f"sqlite:///{tmp_path}/store.db"
     for wrong in ("sqlite://store.db", "sqlite:///", "postgres:///x", 7):
-        with pytest.raises(UsageError, match="sqlite:///file.db"):
+        with pytest.raises(UsageError, match=r"sqlite:///file\.db"):
             store_of(wrong, SystemClock())

@@ -15,7 +15,6 @@ from perdure.stores.sqlite.rows import (
     message_row,
     read_both,
     read_facts,
-    read_run,
     read_state,
     run_of,
     state_row,
@@ -69,15 +68,19 @@ def seek(access: Access, workflow_id: str, run_id: str | None = None) -> Standin
 
 
 def stand(access: Access, number: int) -> Standing | None:
-    """`StoreCorrupt`."""
+    """The run of this number; None if there is none. `StoreCorrupt`, also where only its state is there."""
     row = access.row(sql.RUN, number)
-    return None if row is None else Standing(*read_both(row))
+    if row is None:
+        if access.row(sql.STATE, number) is not None:
+            raise damaged("runs", number, "it is missing")
+        return None
+    return Standing(*read_both(row))
 
 
 def get(access: Access, number: int) -> Run | None:
     """`StoreCorrupt`."""
-    row = access.row(sql.RUN, number)
-    return None if row is None else read_run(row)
+    there = stand(access, number)
+    return None if there is None else there.as_run()
 
 
 def facts_of(access: Access, number: int) -> NewRun | None:

@@ -89,8 +89,9 @@ def _of_runs(access: Access) -> Iterator[Damage]:
     expected = 1
     while keys := [stream.key for stream in streams.values() if stream.key is not None]:
         number = min(keys)
-        for missing in range(expected, number):
-            yield Damage(table="runs", row=str(missing), problem="it is missing")
+        if number > expected:  # one line, however far a damaged number is off
+            missing = f"{expected}" if number == expected + 1 else f"{expected} to {number - 1}"
+            yield Damage(table="runs", row=missing, problem="nothing is there, where runs should be")
         expected = max(expected, number + 1)
         yield from _of_run(number, {table: list(stream.take(number)) for table, stream in streams.items()})
 
