@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from perdure.clock import Clock
 from perdure.stores.checks import chain
 from perdure.stores.memory import MemoryStore
+from perdure.stores.memory.state import new_message
 from perdure.stores.records import (
     NO_TURN,
     Accepted,
@@ -369,7 +370,7 @@ class WritesBeforeItRefuses(MemoryStore):
             return await super().start_run(start)
         except Exception:
             if old is not None and start.message is not None and old.status == "running":
-                self._state.accept(old, start.message, self._clock.now_us())
+                self._state.accept(old, new_message(start.message, self._clock.now_us()))
             raise
 
 

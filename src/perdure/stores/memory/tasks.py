@@ -19,8 +19,8 @@ class MemoryTasks(Part):
         with self._writing() as (state, now):
             if owner not in state.rows.leases:
                 return []
-            known, tasks = frozenset(names), state.rows.tasks
-            free = state.free_tasks.take([queue], now, limit, lambda id: tasks[id].name in known)
+            tasks = state.rows.tasks
+            free = state.free_tasks.take([queue], names, now, limit)
             for id in free:
                 task = tasks[id]
                 state.put_task(replace(task, owner=owner, attempt=task.attempt + 1, started_us=now, heartbeat_us=None))

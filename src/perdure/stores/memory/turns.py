@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from perdure.errors import InternalError, LeaseLost, NondeterminismError
 from perdure.stores.answers import cancelled_job
 from perdure.stores.checks import verify_chain
+from perdure.stores.memory.others import Others
 from perdure.stores.memory.part import Part
-from perdure.stores.memory.runs import claim_free
-from perdure.stores.memory.state import State
+from perdure.stores.memory.state import State, claim_free
 from perdure.stores.memory.tasks import report
 from perdure.stores.records import (
     NO_CHECKSUM,
@@ -35,10 +35,8 @@ class MemoryTurns(Part):
         with self._writing() as (state, now):
             if owner not in state.rows.leases:
                 return []
-            known = frozenset(workflows)
-            runs = state.rows.runs
-            free = state.free_runs.take(queues, now, limit, lambda number: runs[number].facts.workflow in known)
-            return [claim_free(state, runs[number], owner)[0] for number in free]
+            free = state.free_runs.take(queues, workflows, now, limit)
+            return [claim_free(state, state.rows.runs[number], owner)[0] for number in free]
 
     async def claim_run(self, owner: int, number: int) -> Run | None:
         with self._writing() as (state, _):
@@ -54,24 +52,20 @@ class MemoryTurns(Part):
 
     async def list_pending(self, owner: int) -> list[Run]:
         with self._reading() as state:
-            owned = (run for run in state.rows.runs.values() if run.owner == owner)
-            return [run for run in owned if run.accepted > run.consumed]
+            return [state.rows.runs[number] for number in state.pending_runs.of(owner)]
 
     async def list_unknown(self, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
         with self._reading() as state:
-            known, runs = frozenset(workflows), state.rows.runs
-
-            def is_unknown(number: int) -> bool:
-                return runs[number].blocked is None and runs[number].facts.workflow not in known
-
-            free = state.free_runs.take(queues, self._clock.now_us(), limit, is_unknown)
-            return [runs[number] for number in free]
+            unknown = state.free_runs.kinds(queues).difference(workflows)
+            now, blocked = self._clock.now_us(), state.blocked
+            free = state.free_runs.take(queues, unknown, now, limit, lambda number: number not in blocked)
+            return [state.rows.runs[number] for number in free]
 
     async def commit_turns(
         self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
     ) -> list[Committed | Exception]:
         with self._writing() as (state, now):
-            return [_refusal(state, commit) or _commit(state, commit, now) for commit in commits]
+            return [_refusal(state, commit) or _commit(state, commit, now, claims) for commit in commits]
 
     async def release_run(self, owner: int, number: int, wake_us: int | None) -> None:
         with self._writing() as (state, now):
@@ -94,11 +88,8 @@ class MemoryTurns(Part):
 
     async def wake_blocked(self, queues: Sequence[str]) -> int:
         with self._writing() as (state, now):
-            woken = [
-                run
-                for run in state.rows.runs.values()
-                if run.blocked is not None and run.owner is None and run.facts.queue in queues
-            ]
+            blocked = [state.rows.runs[number] for number in state.blocked]
+            woken = [run for run in blocked if run.owner is None and run.facts.queue in queues]
             for run in woken:
                 state.put_run(replace(run, wake_us=now if run.wake_us is None else min(now, run.wake_us)))
             return len(woken)
@@ -140,7 +131,7 @@ def _refusal(state: State, commit: TurnCommit) -> Exception | None:
     return None
 
 
-def _commit(state: State, commit: TurnCommit, now: int) -> Committed:
+def _commit(state: State, commit: TurnCommit, now: int, claims: Sequence[str]) -> Committed:
     run = state.rows.runs[commit.run]
     state.rows.turns.setdefault(run.number, []).append(commit.turn)
     state.consume(run, commit.consumed)
@@ -153,7 +144,20 @@ def _commit(state: State, commit: TurnCommit, now: int) -> Committed:
         wake_us=commit.wake_us,
         waiting=commit.waiting,
     )
-    state.put_run(run)
+    state.put_run(run if commit.attributes is None else replace(run, attributes=commit.attributes))
+    _commit_tasks(state, run, commit, now)
+    others = _commit_orders(state, commit, Others(state, now, commit.owner, claims))
+    run = state.rows.runs[run.number]
+    if commit.closing is not None:
+        return Committed(told=tuple(others.told), ended=others.ended)
+    pending = run.accepted - run.consumed
+    parked = commit.park and not pending
+    if parked:
+        state.put_run(replace(run, owner=None))
+    return Committed(pending, parked, tuple(others.told))
+
+
+def _commit_tasks(state: State, run: Run, commit: TurnCommit, now: int) -> None:
     for id in commit.finished:
         task = state.rows.tasks.get(id)
         if task is not None and task.run == run.number:
@@ -163,15 +167,25 @@ def _commit(state: State, commit: TurnCommit, now: int) -> Committed:
             state.put_task(_task(run, new, commit.owner, now))
     for cancel in commit.cancels:
         _cancel(state, run.number, cancel, now)
-    run = state.rows.runs[run.number]
-    if commit.closing is not None:
-        state.end_run(run, commit.closing, now, frozenset(task.id for task in commit.new_tasks))
-        return Committed()
-    pending = run.accepted - run.consumed
-    parked = commit.park and not pending
-    if parked:
-        state.put_run(replace(run, owner=None))
-    return Committed(pending, parked)
+
+
+def _commit_orders(state: State, commit: TurnCommit, others: Others) -> Others:
+    """What a turn wants of other runs, and its run's end."""
+    for child in commit.children:
+        others.start_child(commit.run, child)
+    for sent in commit.sent:
+        others.send(commit.run, sent)
+    for promise in commit.promises:
+        others.promise(commit.run, promise)
+    for update in commit.answers:
+        others.answer_update(state.rows.runs[commit.run], update)
+    run = state.rows.runs[commit.run]
+    spare = frozenset(task.id for task in commit.new_tasks)
+    if commit.closing is not None and commit.successor is not None:
+        others.continue_as(run, commit.closing, commit.successor, spare)
+    elif commit.closing is not None:
+        others.end(run, commit.closing, spare)
+    return others
 
 
 def _task(run: Run, new: NewTask, owner: int, now: int) -> Task:

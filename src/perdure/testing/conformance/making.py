@@ -9,16 +9,21 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid5
 
+from msgspec.structs import replace
+
 from perdure.errors import Failure
 from perdure.stores.checks import chain
 from perdure.stores.records import (
     Attempt,
     Beat,
+    NewChild,
     NewRun,
     NewTask,
+    Parent,
     Report,
     Run,
     Start,
+    Successor,
     Task,
     Turn,
     TurnCommit,
@@ -107,3 +112,19 @@ def a_retry(task: Task, retry_us: int, **options: Any) -> Report:
 def a_beat(task: Task, details: bytes | None = None) -> Beat:
     """A heartbeat of whoever has a task."""
     return Beat(task.id, -1 if task.owner is None else task.owner, details)
+
+
+def a_child(parent: Run, workflow_id: str, seq: int = 0, **facts: Any) -> NewChild:
+    """A run that another one starts; `close` is what becomes of it with its parent."""
+    link = Parent(run_id=parent.facts.run_id, seq=seq, close=facts.pop("close", "terminate"))
+    return NewChild(seq, some_facts(workflow_id, parent=link, **facts))
+
+
+def a_successor(run: Run, *carried: tuple[bytes, str | None], **facts: Any) -> Successor:
+    """The next generation of a run."""
+    given: dict[str, Any] = {
+        "run_id": an_id(f"{run.facts.run_id} next"),
+        "chain": run.facts.chain or run.facts.run_id,
+        "input": b"[ 2 ]",
+    }
+    return Successor(facts=replace(run.facts, **(given | facts)), carried=carried)

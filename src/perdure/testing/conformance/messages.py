@@ -95,14 +95,43 @@ async def a_message_id_belongs_to_one_run(stores: Stores) -> None:
     same([len(await store.list_messages(run.number, 0)) for run in (one, two)], [3, 3])
 
 
-async def a_message_id_that_was_taken_is_a_new_message(stores: Stores) -> None:
-    """Only what waits is compared: whether a run has seen an id before is for the run to know (M1)."""
+async def a_message_id_that_was_taken_changes_nothing(stores: Stores) -> None:
+    """A message id that a turn has taken is answered with 0, and nothing is delivered again (M1)."""
     store = await stores.open()
     worker = await hire(store)
     run = await worker.begin("o-1")
     await store.accept_message("o-1", None, JOB, message_id="m-1")
-    await worker.commit(run, consumed=1)
-    same((await store.accept_message("o-1", None, JOB, message_id="m-1")).number, 2)
+    run = await worker.commit(run, consumed=1, park=True)
+    again = await store.accept_message("o-1", None, JOB, message_id="m-1")
+    same((again.number, again.claimed), (0, False))
+    same((await reread(store, run), await store.list_messages(run.number, 0)), (run, []))
+    joined = await store.start_run(a_start("o-1", run="second", message=JOB, message_id="m-1"))
+    same((joined.new, joined.message, await reread(store, run)), (False, 0, run))
+
+
+async def a_message_id_that_was_accepted_outlives_its_run(stores: Stores) -> None:
+    """Whoever sends it again, not knowing that it was accepted, learns that it was, and not that the run has ended."""
+    store = await stores.open()
+    worker = await hire(store)
+    run = await worker.begin("o-1")
+    await store.accept_message("o-1", None, JOB, message_id="taken")
+    run = await worker.commit(run, consumed=1)
+    await store.accept_message("o-1", None, JOB, message_id="waits")
+    await store.close_run("o-1", None, Closing("completed", b"[]"))
+    for message_id in ("taken", "waits"):
+        same((await store.accept_message("o-1", None, JOB, message_id=message_id)).number, 0)
+    await raises(RunClosed, store.accept_message("o-1", None, JOB, message_id="new"))
+    again = await store.start_run(a_start("o-1", run="second", message=JOB, message_id="taken"))
+    same((again.new, again.message), (False, 0))
+
+
+async def a_run_that_starts_anew_knows_no_message_ids(stores: Stores) -> None:
+    """Only a run and its generations share them: the next run of the same workflow id is another one (M1)."""
+    store = await stores.open()
+    await begin(store, "o-1")
+    await store.accept_message("o-1", None, JOB, message_id="m-1")
+    await store.start_run(a_start("o-1", run="second", id_policy="terminate"))
+    same((await store.accept_message("o-1", None, JOB, message_id="m-1")).number, 1)
 
 
 async def a_message_makes_a_parked_run_due_now(stores: Stores) -> None:
