@@ -25,38 +25,33 @@ class Done(Protocol):
 
 
 class Committer:
-    """Groups what is prepared in one go of the event loop, and whatever else is ready by then."""
+    """Groups what is prepared in one go of the event loop."""
 
     def __init__(self, store: TurnStore, done: Done, claims: Callable[[], tuple[int | None, Sequence[str]]]) -> None:
         self._store = store
         self._done = done
         self._claims = claims
         self._waiting: list[Prepared] = []
-        self._scheduled = False
         self._flying: set[asyncio.Task[None]] = set()
 
     def add(self, prepared: Prepared) -> None:
-        """Commit this turn soon."""
+        """Commit this turn with the next group."""
         self._waiting.append(prepared)
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._flush)
 
-    async def settle(self) -> None:
-        """Wait until all that was added is committed."""
-        while self._waiting or self._flying:
-            if self._flying:
-                await asyncio.wait(self._flying)
-            else:
-                await asyncio.sleep(0)
-
-    def _flush(self) -> None:
-        self._scheduled = False
+    def flush(self) -> None:
+        """Commit the group."""
         waiting, self._waiting = self._waiting, []
         for first in range(0, len(waiting), GROUP_MAX):
             flying = asyncio.get_running_loop().create_task(self._commit(waiting[first : first + GROUP_MAX]))
             self._flying.add(flying)
             flying.add_done_callback(self._flying.discard)
+
+    async def settle(self) -> None:
+        """Wait until all that was added is committed."""
+        self.flush()
+        while self._flying:
+            await asyncio.wait(self._flying)
+            self.flush()
 
     async def _commit(self, group: list[Prepared]) -> None:
         commits = [prepared.commit for prepared in group]

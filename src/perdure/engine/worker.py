@@ -266,10 +266,11 @@ class Worker:
             live.queued = False
             if live.owned and live.committed is None:
                 self._turn(live)
-            if self.clock.monotonic() - began > SLICE_SECONDS and self._ready:
+            if self._ready and self.clock.monotonic() - began > SLICE_SECONDS:
                 self._scheduled = True
                 asyncio.get_running_loop().call_soon(self._run_ready)
-                return
+                break
+        self.committer.flush()
 
     def _turn(self, live: Live) -> None:
         now_us = self.clock.now_us()
