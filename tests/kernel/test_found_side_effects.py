@@ -42,7 +42,10 @@ FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no plain function": (
         lambda: report.fn("x"),
-        "InvalidValue: side_effect `read` must be a plain function: it runs within the turn, at once",
+        (
+            "InvalidValue: side effect `read` must be a plain function: it answers at once, "
+            "and nobody awaits what it returns"
+        ),
     ),
 }
 every_failure = pytest.mark.parametrize(("effect", "told"), FAILURES.values(), ids=FAILURES)

@@ -198,6 +198,9 @@ async def phase(
     stray = sorted(validators.keys() - updates.keys())
     if stray:
         raise UsageError(f"phase(): validators for {', '.join(stray)}, and no such update")
+    for name, fn in validators.items():
+        if not callable(fn) or inspect.iscoroutinefunction(fn):
+            raise InvalidValue(f"the validator of `{name}` must be a plain function: it may only look")
     opened = Phase(
         executor,
         state,

@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -36,15 +36,40 @@ class Signature:
     fn: Callable[..., Any]
     hidden: int
     local_names: Mapping[str, Any]
+    _read_as: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]], compare=False, repr=False)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[msgspec.Raw, msgspec.Raw]:
-        """A call's arguments as JSON: positional ones, and keyword-only ones. `InvalidValue` if they do not fit."""
+        """A call's arguments as JSON: positional ones, and keyword-only ones.
+
+        `InvalidValue` if there are too many or too few, or if one cannot be read as what it is annotated (section 6):
+        whoever is called would find that out only later, and somewhere else.
+        """
         fits = self.required <= len(args) and (len(args) <= len(self.names) or self.many is not None)
         if fits and not kwargs and not self.required_keywords:
-            return codec.encode_arguments(args, self.names), NOTHING
+            encoded = codec.encode_arguments(args, self.names)
+            if args:
+                self._check(encoded, len(args))
+            return encoded, NOTHING
         positional, by_name = self._bound(args, kwargs)
         encoded = codec.encode_arguments(positional, self.names)
-        return encoded, codec.encode(by_name, "keyword arguments") if by_name else NOTHING
+        self._check(encoded, len(positional))
+        if not by_name:
+            return encoded, NOTHING
+        keywords = codec.encode(by_name, "keyword arguments")
+        self._check_keywords(keywords)
+        return encoded, keywords
+
+    def _check(self, encoded: msgspec.Raw, count: int) -> None:
+        types = self._read_as.get(count)
+        if types is None:
+            known = self.reads()[:count]
+            types = self._read_as[count] = known + self.rest_reads() * (count - len(known))
+        codec.decode_arguments(encoded, types, f"`{self.name}`", self.names)
+
+    def _check_keywords(self, encoded: msgspec.Raw) -> None:
+        reads = self.keyword_reads()
+        for name, value in msgspec.json.decode(encoded, type=dict[str, msgspec.Raw]).items():
+            codec.decode(value, reads.get(name, Any), name)
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         positional = list(args)

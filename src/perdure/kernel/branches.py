@@ -17,7 +17,7 @@ from perdure.errors import InvalidValue
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
 from perdure.kernel.entries import Ending
-from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint, UnitTask
+from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import BRANCH, Unit
 from perdure.kernel.waiting import described
@@ -58,12 +58,14 @@ class Fork:
         self._units: list[Unit | None] = []
         self._failure: BaseException | None = None
         self._noted: set[int] = set()
+        self._note = self._note_end  # bound once, not for every branch
         self._settled = False
         self._stopped = False
         try:
             self._parent = desk.acting(call)
             for number, branch in enumerate(branches):
-                check_branch(branch, call, number)
+                if type(branch) is not CoroutineType:
+                    check_branch(branch, call, number)
             self._needed = join.check(len(branches))
         except BaseException:
             discard(branches)
@@ -106,21 +108,20 @@ class Fork:
         unit = self._parent.child(BRANCH, number, self._incarnation)
         unit.where = self._where
         scope = Scope(self._scope)
-        self.futures.append(self._desk.loop.spawn(coroutine, unit, scope))
+        task = self._desk.loop.spawn(coroutine, unit, scope)
+        task.ending = Ending(self._parent, self._note, len(self.futures))
+        self.futures.append(task)
         self._scopes.append(scope)
         self._units.append(unit)
 
     def _watch(self) -> None:
         if not self.futures:
             self.joint.set_result(None)
-        self._note_ends(range(len(self.futures)))
-        for number, future in enumerate(self.futures):
-            if number in self._noted:
-                continue
-            if self._units[number] is not None:
-                cast(UnitTask, future).ending = Ending(self._parent, self._note_end, number)
-            else:
-                future.add_done_callback(lambda _future, number=number: self._note_end(number))
+        given = [number for number, unit in enumerate(self._units) if unit is None]
+        self._note_ends(given)  # the others have not had a step yet
+        for number in given:
+            if number not in self._noted:
+                self.futures[number].add_done_callback(lambda _future, number=number: self._note_end(number))
 
     def _note_ends(self, numbers: Iterable[int]) -> None:
         """Note which of these have ended, in the order in which they did (K13)."""
@@ -140,11 +141,13 @@ class Fork:
                 self._settle(())
             elif len(self.ended) >= self._needed:
                 self._settle(self.ended)
-        self._end_if_done()
+        if self._settled:
+            self._end_if_done()
 
-    def _settle(self, kept: Sequence[int]) -> None:
+    def _settle(self, kept: Iterable[int]) -> None:
         """The join is decided: cancel all branches but those that it keeps."""
         self._settled = True
+        kept = frozenset(kept)
         if len(kept) == len(self.futures):
             return
         for number, future in enumerate(self.futures):

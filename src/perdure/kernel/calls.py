@@ -170,8 +170,8 @@ def side_effect(executor: Executor, unit: Unit, name: str, call: Callable[[], ob
         encoded = codec.NULL  # there is no such record: the turn is doomed, and nothing is executed
     else:
         try:
-            value = executor.read_only("a side effect", call)
-            encoded = _encoded_effect(name, value)
+            value = executor.read_only(f"side effect `{name}`", call)
+            encoded = codec.encode(value, f"the value of side effect `{name}`")
         except SchedulerViolation:
             raise
         except Exception as error:
@@ -180,14 +180,6 @@ def side_effect(executor: Executor, unit: Unit, name: str, call: Callable[[], ob
     if failed:
         raise _failed_effect(name, msgspec.json.decode(encoded, type=Failure))
     return codec.decode(encoded, reads, f"the value of side effect `{name}`")
-
-
-def _encoded_effect(name: str, value: Any) -> msgspec.Raw:
-    if hasattr(value, "__await__"):
-        if hasattr(value, "close"):
-            value.close()
-        raise InvalidValue(f"side_effect `{name}` must be a plain function: it runs within the turn, at once")
-    return codec.encode(value, f"the value of side effect `{name}`")
 
 
 def _failed_effect(name: str, failure: Failure) -> Exception:

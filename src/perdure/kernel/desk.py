@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from perdure.errors import SchedulerViolation
+from perdure.errors import InvalidValue, SchedulerViolation
 from perdure.kernel.callsite import caller
 from perdure.kernel.innards import runs_eagerly
 from perdure.kernel.loop import FOREIGN_TASK, WorkflowLoop
@@ -129,12 +129,19 @@ class Desk:
         return unit
 
     def read_only(self, role: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a predicate, a validator, a query or an `update_state` function: it may look and not act."""
+        """Call a predicate, a validator, a query or an `update_state` function: it may look and not act, nor wait."""
         outer, self.reading = self.reading, role
         try:
-            return call(*arguments)
+            outcome = call(*arguments)
         finally:
             self.reading = outer
+        if hasattr(outcome, "__await__"):
+            if hasattr(outcome, "close"):
+                outcome.close()
+            raise InvalidValue(
+                f"{role} must be a plain function: it answers at once, and nobody awaits what it returns"
+            )
+        return outcome
 
     def violation(self, text: str) -> SchedulerViolation:
         """A violation that fails the turn even if workflow code swallows it; in a query it fails the query only."""

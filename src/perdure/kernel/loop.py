@@ -159,7 +159,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         else:
             task = UnitTask(self, coroutine, unit, scope)
         self.units[unit] = None
-        self.queue_wake(task)
+        self._queue(unit, task)
         return task
 
     def spawn_now(self, coroutine: Coroutine[Any, Any, Any], unit: Unit, scope: Scope) -> UnitTask:

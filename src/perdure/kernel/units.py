@@ -15,7 +15,7 @@ from perdure.policies import Token
 
 # A segment sorts by kind first, in this order, then by number, then by incarnation (K3).
 BRANCH, TASK, HANDLER, REST = range(4)
-LETTERS = "ptha"
+MARKS = ("/p", "/t", "/h", "/a")
 
 Segment = tuple[int, int, int]
 Key = tuple[Segment, ...]
@@ -64,9 +64,12 @@ class Unit:
 
     def child(self, kind: int, number: int, incarnation: int = 0) -> Unit:
         """The unit one segment below this one."""
-        mark = f"#{incarnation}" if incarnation else ""
-        start = "" if self.text == "/" else self.text
-        return Unit((*self.key, (kind, number, incarnation)), f"{start}/{LETTERS[kind]}{number}{mark}")
+        text = MARKS[kind] + str(number)
+        if incarnation:
+            text += f"#{incarnation}"
+        if self.key:
+            text = self.text + text
+        return Unit((*self.key, (kind, number, incarnation)), text)
 
     @property
     def token(self) -> Token:
