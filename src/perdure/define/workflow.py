@@ -34,7 +34,7 @@ class WorkflowOptions(TypedDict, total=False):
     """What a definition may set."""
 
     name: str
-    version: str
+    version: str | int
     queue: str
     timeout: Duration
     on_nondeterminism: Literal["block", "fail"]
@@ -52,9 +52,11 @@ class Workflow(Generic[P, R]):
     def __init__(
         self, fn: Callable[P, Coroutine[Any, Any, R]] | type, options: WorkflowOptions, depth: int = 3
     ) -> None:
+        if not callable(cast(object, fn)):
+            raise UsageError(f"@workflow decorates an `async def` or a class, not {type(fn).__name__}")
         self.fn = fn
-        self.name = check_id(options.get("name", fn.__name__), "the name of a workflow")
-        self.version = options.get("version")
+        self.name = check_id(options.get("name", getattr(fn, "__name__", "")), "the name of a workflow")
+        self.version = _version(options.get("version"))
         self.queue = options.get("queue")
         self.timeout = None if "timeout" not in options else codec.duration_seconds(options["timeout"], "timeout")
         self.on_nondeterminism = options.get("on_nondeterminism", "block")
@@ -128,12 +130,17 @@ def workflow(target: Any = None, /, **options: Unpack[WorkflowOptions]) -> Any:
 
 
 def _check_options(made: Workflow[..., Any], options: Mapping[str, Any]) -> None:
-    if made.version is not None:
-        check_id(made.version, "the version of a workflow")
     if made.queue is not None:
         check_id(made.queue, "the name of a queue")
     if made.on_nondeterminism not in ("block", "fail"):
         raise InvalidValue(f"on_nondeterminism is block or fail, not {options['on_nondeterminism']!r}")
+
+
+def _version(version: str | int | None) -> str | None:
+    if version is None:
+        return None
+    is_number = isinstance(version, int) and not isinstance(version, bool)
+    return check_id(str(version) if is_number else cast(str, version), "the version of a workflow")
 
 
 def _run_of(fn: Any, name: str) -> Callable[..., Any]:

@@ -1,0 +1,39 @@
+"""Section 6: what a workflow or a harness is declared with is refused where it is declared."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from perdure import InvalidValue, UsageError, workflow
+from perdure.define.workflow import definition_of
+from perdure.testing import Harness
+
+
+@workflow
+async def idle() -> None: ...
+
+
+@pytest.mark.parametrize("wrong", [5, "shop", None.__class__()], ids=str)
+def test_section_6_what_is_no_workflow_is_refused_by_the_decorator(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=rf"not {type(wrong).__name__}$"):
+        workflow(version="2")(wrong)
+
+
+def test_m9_a_version_is_text_or_a_whole_number() -> None:
+    @workflow(version=2)
+    async def numbered() -> None: ...
+
+    @workflow(version="2")
+    async def named() -> None: ...
+
+    assert [definition_of(one).version for one in (numbered, named, idle)] == ["2", "2", None]
+    with pytest.raises(InvalidValue, match="the version of a workflow must be text, not bool"):
+        workflow(version=True)(idle.fn)
+
+
+@pytest.mark.parametrize("wrong", ["2", True, -1, float("nan"), float("inf")], ids=str)
+def test_section_6_a_turn_limit_that_is_none_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="the limit of a turn is a number of seconds"):
+        Harness(idle, turn_limit=cast("float", wrong))
