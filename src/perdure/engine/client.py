@@ -161,6 +161,7 @@ class RunClient:
         policy = options.get("id_policy", "use_existing")
         if policy not in POLICIES:
             raise InvalidValue(f"id_policy is one of {', '.join(POLICIES)}, not {policy!r}")
+        started = _started(workflow_id, options)
         now_us = self._clock.now_us()
         delay_us = _micros(options.get("delay"), "delay")
         timeout_us = _micros(options.get("timeout"), "timeout")
@@ -176,7 +177,8 @@ class RunClient:
             seed=self._rng.getrandbits(SEED_BITS),
             input=bytes(encoded),
             keywords=bytes(keywords),
-            started=write(_started(workflow_id, options)),
+            started=write(started),
+            attributes=write(started.attributes),
             deadline_us=None if timeout_us is None else now_us + (delay_us or 0) + timeout_us,
         )
         return Start(facts=facts, id_policy=policy, wake_us=None if delay_us is None else now_us + delay_us)

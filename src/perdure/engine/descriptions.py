@@ -50,6 +50,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     attributes: Mapping[str, Any]
     memo: Mapping[str, Any]
     blocked: Blockage | None
+    generation: int
+    parent: str | None  # the run id of the run that started it as a child
 
 
 class AttemptSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +97,7 @@ class Description(RunSummary, frozen=True, kw_only=True):
 
     turns: int
     waiting: list[Waiting]
+    children: list[RunSummary]
     activities: list[OpenActivity]
     attempts: list[AttemptSeen]
     leases: list[LeaseSeen]
@@ -122,7 +125,9 @@ def summary_of(run: Run) -> RunSummary:
     return RunSummary(**_summary(run))
 
 
-def description_of(run: Run, turns: Sequence[Turn], tasks: Sequence[Task], leases: Sequence[Lease]) -> Description:
+def description_of(
+    run: Run, turns: Sequence[Turn], tasks: Sequence[Task], leases: Sequence[Lease], children: Sequence[Run]
+) -> Description:
     """A run as it stands, from everything that is stored of it."""
     records = [read_record(turn.record) for turn in turns]
     names = {lease.number: lease.name for lease in leases}
@@ -133,6 +138,7 @@ def description_of(run: Run, turns: Sequence[Turn], tasks: Sequence[Task], lease
         **_summary(run),
         turns=run.last_turn + 1,
         waiting=_waiting(run, tasks, records),
+        children=[summary_of(child) for child in children],
         activities=[_open(task, names) for task in tasks],
         attempts=seen,
         leases=[_lease(lease) for lease in leases if lease.number in holders],
@@ -186,7 +192,9 @@ def _summary(run: Run) -> dict[str, Any]:
         "priority": run.facts.priority,
         "started": moment_of(run.created_us),
         "closed": _moment(run.closed_us),
-        "attributes": started.attributes,
+        "attributes": msgspec.json.decode(run.attributes),
+        "generation": started.generation,
+        "parent": None if run.facts.parent is None else run.facts.parent.run_id,
         "memo": started.memo,
         "blocked": None
         if blocked is None

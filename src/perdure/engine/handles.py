@@ -167,7 +167,8 @@ class Handle(Generic[R_co]):
         store = self._runs.store
         run = await store.get_run(self._id, self._fixed)
         turns = await store.list_turns(run.number)
-        return description_of(run, turns, await store.list_tasks(run.number), await store.list_leases())
+        tasks, leases = await store.list_tasks(run.number), await store.list_leases()
+        return description_of(run, turns, tasks, leases, await store.list_children(run.number))
 
     async def history(self) -> list[HistoryTurn]:
         """Its turns, in order. `NotFound`, `StoreCorrupt`."""
