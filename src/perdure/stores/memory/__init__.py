@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import Any
+from weakref import WeakMethod
 
 from perdure.clock import Clock
 from perdure.errors import StoreCorrupt
@@ -46,7 +47,7 @@ class MemoryStore(MemoryRuns, MemoryTurns, MemoryMessages, MemoryTasks, MemoryLe
             self._holder = Holder()
             with self._state.lock:
                 self._state.holders.add(self._holder)
-                self._state.listeners[self._holder] = self._tell
+                self._state.listeners[self._holder] = WeakMethod(self._tell)
 
     async def close(self) -> None:
         if self._holder is not None:

@@ -98,7 +98,7 @@ class Agenda(Generic[Key]):
             item, number = heappop(heads)
             lane = lanes[number]
             seen.append((lane, heappop(lane.ready)))
-            if fits is None or fits(item[3]):
+            if item[1] <= now and (fits is None or fits(item[3])):  # the clock may have gone back
                 taken.append(item[3])
             if self._clean(lane):
                 heappush(heads, (lane.ready[0], number))

@@ -34,5 +34,5 @@ class Part:
             yield state, self._clock.now_us()
             if state.changes != before:
                 for holder, tell in list(state.listeners.items()):
-                    if holder is not self._holder:
-                        tell()
+                    if holder is not self._holder and (call := tell()):
+                        call()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 from threading import RLock
 from typing import Generic, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from msgspec.structs import replace
@@ -97,7 +97,7 @@ class State:
         self.held_by: dict[int, Callable[[], Holder | None]] = {}
         self.seconds: dict[int, float] = {}  # by lease: how long it lives without being renewed
         self.changes = 0
-        self.listeners: dict[Holder, Callable[[], None]] = {}
+        self.listeners = WeakKeyDictionary[Holder, Callable[[], Callable[[], None] | None]]()
         self.run_numbers = count(1)
         self.lease_numbers = count(1)
         self.question_numbers = count(1)
