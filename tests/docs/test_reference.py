@@ -41,7 +41,7 @@ def test_every_public_name_of_policies_is_documented() -> None:
 
 def test_every_fixture_is_documented() -> None:
     fixtures = {name for name, value in vars(plugin).items() if type(value).__name__ == "FixtureFunctionDefinition"}
-    assert fixtures == {"harness", "replay_history"}
+    assert fixtures == {"engine", "harness", "replay_history", "virtual_clock"}
     assert missing(fixtures, PAGES["testing.md"]) == set()
 
 

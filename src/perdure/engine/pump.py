@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from perdure.engine.worker import Worker
 
 logger = logging.getLogger("perdure.engine")
-DEATH_CHECK_SECONDS = 0.25  # how often others' side locks are tried, where there are others
 RETRY_SECONDS = 1.0
 OWNED_MAX = 5_000
 LEFT_OVER_MICROS = 1_000_000  # after which something that was due and could not be claimed here is looked at again
@@ -146,8 +145,9 @@ class Pump:
             moments.append(self._live_due[0][0])
         due = [moment for moment in moments if moment is not None]
         waits = [max(0.0, (min(due) - now_us) / 1_000_000)] if due else []
-        if self._others:
-            waits.append(DEATH_CHECK_SECONDS)
+        every = self._worker.settings.death_check_seconds
+        if self._others and every is not None:
+            waits.append(every)
         return min(waits) if waits else None
 
     def _fire(self) -> None:
@@ -254,7 +254,8 @@ class Pump:
 
     async def _bury_dead(self) -> None:
         now = self._worker.clock.monotonic()
-        if not self._others or now - self._deaths_checked < DEATH_CHECK_SECONDS:
+        every = self._worker.settings.death_check_seconds
+        if not self._others or every is None or now - self._deaths_checked < every:
             return
         self._deaths_checked = now
         dead = await self._worker.store.end_dead_leases()

@@ -1,7 +1,12 @@
-"""The pytest plugin: fixtures for tests of workflows, loaded by pytest wherever Perdure is installed."""
+"""The pytest plugin: fixtures for tests of workflows, loaded by pytest wherever Perdure is installed.
+
+An `async def` test that uses `engine` or `virtual_clock` is run here, on virtual time, if no other plugin runs it.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,3 +41,53 @@ def replay_history() -> Callable[..., Any]:
         return Harness.replay_transcript(workflow, Transcript.from_json(Path(path).read_text()), **options)
 
     return replay
+
+
+@pytest.fixture
+def virtual_clock() -> Any:
+    """The test's `VirtualClock`. An `async def` test that asks for it runs on virtual time by this clock."""
+    from perdure.testing import VirtualClock
+
+    return VirtualClock()
+
+
+@pytest.fixture
+def engine(virtual_clock: Any) -> Callable[..., Any]:
+    """Open an engine in memory on virtual time with `async with engine(workflows=[…], activities=[…], start=…)`."""
+    from perdure.testing.engines import virtual_engine
+
+    return functools.partial(virtual_engine, clock=virtual_clock)
+
+
+@pytest.hookimpl
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test on virtual time, unless another plugin has run it, or is asked to by a marker."""
+    clock = pyfuncitem.funcargs.get("virtual_clock") if "virtual_clock" in pyfuncitem.fixturenames else None
+    if clock is None or type(clock).__module__ != "perdure.testing.clock":
+        return None
+    if any(pyfuncitem.get_closest_marker(name) for name in RUN_BY_OTHERS):
+        return None
+    test: Any = pyfuncitem.obj
+    drawn: Any = getattr(test, "hypothesis", None)  # calls `inner_test` once per example
+    if drawn is not None and inspect.iscoroutinefunction(drawn.inner_test):
+        drawn.inner_test = _on_virtual_time(drawn.inner_test, clock)
+        return None
+    if not inspect.iscoroutinefunction(test):
+        return None
+    asked = [name for name, one in inspect.signature(test).parameters.items() if one.default is one.empty]
+    given = {name: pyfuncitem.funcargs[name] for name in asked if name in pyfuncitem.funcargs}
+    _on_virtual_time(test, clock)(**given)
+    return True
+
+
+RUN_BY_OTHERS = ("anyio", "asyncio", "tornasync", "trio", "twisted")
+
+
+def _on_virtual_time(test: Callable[..., Any], clock: Any) -> Callable[..., None]:
+    from perdure.testing import run_virtual
+
+    @functools.wraps(test)
+    def run(*args: Any, **given: Any) -> None:
+        run_virtual(test(*args, **given), clock=clock)
+
+    return run

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
@@ -66,23 +67,21 @@ class virtual_time:  # noqa: N801 - reads as what it does
     in real time. A loop on virtual time already keeps its clock; to bring another one is a `UsageError`, and so is a
     loop that is not a selector loop of asyncio's. A deadlock is raised in the block, as `Deadlock`.
 
-    `patience`: how many real seconds an open connection or a child process may be silent before virtual time goes on
-    without it.
+    `start`: what the wall clock is set to. `patience`: how many real seconds an open connection or a child process may
+    be silent before virtual time goes on without it.
     """
 
-    def __init__(self, clock: VirtualClock | None = None, *, patience: float | None = None) -> None:
+    def __init__(
+        self, clock: VirtualClock | None = None, *, start: datetime | None = None, patience: float | None = None
+    ) -> None:
+        self.deadlock: Deadlock | None = None  # what interrupts the block
+        self.number = 0  # how many blocks its loop has had before
+        self.start = start
         self._clock = clock
         self._patience = patience
-        self._notes: Callable[[], list[str]] = list
         self._virtual: _Virtual | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._deadlock: Deadlock | None = None
-
-    def noting(self, notes: Callable[[], list[str]]) -> virtual_time:
-        """Let the message of a deadlock end with these lines."""
-        self._notes = notes
-        return self
 
     def __enter__(self) -> VirtualClock:
         loop = asyncio.get_running_loop()
@@ -97,6 +96,15 @@ class virtual_time:  # noqa: N801 - reads as what it does
             )
         elif self._patience is not None:
             virtual.selector.patience = self._patience
+        if self.start is not None:
+            if any(block.start is not None for block in virtual.blocks):
+                raise UsageError(
+                    f"the clock of this event loop was started elsewhere, and does not start anew at {self.start}: "
+                    "leave out `start`"
+                )
+            virtual.clock.set_wall(self.start)
+        self.number = virtual.entered
+        virtual.entered += 1
         virtual.blocks.append(self)
         self._virtual = virtual
         self._task = asyncio.current_task()
@@ -109,22 +117,24 @@ class virtual_time:  # noqa: N801 - reads as what it does
         virtual, task = self._virtual, self._task
         assert virtual is not None
         virtual.left(self)
-        if self._deadlock is not None and task is not None and task.uncancel() <= self._cancelling:
+        if self.deadlock is not None and task is not None and task.uncancel() <= self._cancelling:
             if error is None or isinstance(error, asyncio.CancelledError):
-                raise self._deadlock from error
-            error.add_note(str(self._deadlock))
+                raise self.deadlock from error
+            error.add_note(str(self.deadlock))
 
     def interrupt(self) -> bool:
         """Raise a deadlock in this block; whether its task can still be told."""
-        if self._task is None or self._task.done() or self._deadlock is not None:
+        if self._task is None or self._task.done() or self.deadlock is not None:
             return False
         assert self._virtual is not None
-        self._deadlock = self._virtual.deadlock()
+        self.deadlock = deadlock(self._virtual.loop)
         return self._task.cancel("deadlock")
 
-    def notes(self) -> list[str]:
-        """What its deadlock ends with."""
-        return self._notes()
+
+def running_clock() -> VirtualClock | None:
+    """The clock of the running event loop, if that is on virtual time."""
+    virtual = _virtual_of(asyncio.get_running_loop())
+    return virtual.clock if virtual is not None else None
 
 
 class _Virtual:
@@ -137,6 +147,7 @@ class _Virtual:
         self.clock = clock
         self.restores = restores
         self.blocks: list[virtual_time] = []
+        self.entered = 0
         self.selector = JumpingSelector(self.loop._selector, clock, own=self.loop._ssock.fileno(), patience=patience)
         self.selector.signals = lambda: bool(getattr(loop, "_signal_handlers", None))
         self.selector.deadlocked = self._on_deadlock
@@ -150,10 +161,6 @@ class _Virtual:
             clock.start_at(math.ceil(real_now * EXACT_PER_SECOND) / EXACT_PER_SECOND)  # time does not go back
         self._put_in()
         self._shift_timers(clock.monotonic() - real_now)
-
-    def deadlock(self) -> Deadlock:
-        """What a deadlock of this loop would say now."""
-        return deadlock(self.loop, [note for block in self.blocks for note in block.notes()])
 
     def left(self, block: virtual_time) -> None:
         """A block has ended; with the last one the loop is as it was."""
@@ -189,7 +196,7 @@ class _Virtual:
 
     def _on_deadlock(self) -> None:
         if not any(block.interrupt() for block in reversed(self.blocks)):
-            raise self.deadlock()
+            raise deadlock(self.loop)
 
     def _wake(self) -> None:
         try:
