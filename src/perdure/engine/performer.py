@@ -31,6 +31,7 @@ from perdure.define.activity import Activity
 from perdure.define.performing import CURRENT, ActivityInfo
 from perdure.engine.calling import Callee, Outcome, outcome_of_error
 from perdure.errors import Failure
+from perdure.model.commands import NOTHING
 
 MAIN = "__perdure_main__"  # the name of the worker's main file in here: `if __name__ == "__main__"` is not for us
 LENGTH = struct.Struct(">Q")
@@ -46,7 +47,7 @@ class Where(msgspec.Struct, frozen=True):
     path: str | None = None
 
 
-class Perform(msgspec.Struct, frozen=True, tag="perform"):
+class Perform(msgspec.Struct, frozen=True, omit_defaults=True, tag="perform"):
     """Run this."""
 
     where: Where
@@ -54,29 +55,29 @@ class Perform(msgspec.Struct, frozen=True, tag="perform"):
     key: str
     run: tuple[str, str]
     input: msgspec.Raw
-    keywords: msgspec.Raw | None = None
-    details: msgspec.Raw | None = None
+    keywords: msgspec.Raw = NOTHING
+    details: msgspec.Raw = NOTHING
     deadline_us: int | None = None
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, tag="cancel"):
     """What runs shall stop."""
 
 
-class Begun(msgspec.Struct, frozen=True, tag="begun"):
+class Begun(msgspec.Struct, frozen=True, omit_defaults=True, tag="begun"):
     """The function was found, and is called now."""
 
 
-class Beaten(msgspec.Struct, frozen=True, tag="beaten"):
+class Beaten(msgspec.Struct, frozen=True, omit_defaults=True, tag="beaten"):
     """A heartbeat."""
 
-    details: msgspec.Raw | None = None
+    details: msgspec.Raw = NOTHING
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
+class Done(msgspec.Struct, frozen=True, omit_defaults=True, tag="done"):
     """What it came to."""
 
-    value: msgspec.Raw | None = None
+    value: msgspec.Raw = NOTHING
     failure: Failure | None = None
     kinds: tuple[str, ...] = ()
 
@@ -117,7 +118,7 @@ class Running:
     def __init__(self, order: Perform, performer: Performer) -> None:
         self._order = order
         self._performer = performer
-        self.details = None if order.details is None else bytes(order.details)
+        self.details = bytes(order.details) or None
         self.stops = False
 
     @property
@@ -145,7 +146,7 @@ class Running:
         """A heartbeat, to the worker. `CancelledError` if it shall stop."""
         if self.stops:
             raise asyncio.CancelledError(f"activity `{self._order.where.name}` was asked to stop")
-        self._performer.say(Beaten(None if details is None else msgspec.Raw(details)))
+        self._performer.say(Beaten(NOTHING if details is None else msgspec.Raw(details)))
 
 
 class Performer:
@@ -173,8 +174,8 @@ class Performer:
                 return
             outcome = self._perform(order, self._running)
             self._running = None
-            kinds = tuple(sorted(outcome.kinds))
-            self.say(Done(outcome.value, outcome.failure, kinds))
+            value = NOTHING if outcome.value is None else outcome.value
+            self.say(Done(value, outcome.failure, tuple(sorted(outcome.kinds))))
 
     def say(self, word: Word) -> None:
         """Tell the worker; one that is gone is not told."""
@@ -272,5 +273,4 @@ def _main_file(path: str) -> Any:
 
 def _call(callee: Callee, order: Perform, running: Running) -> Outcome:
     CURRENT.set(running)
-    keywords = b"" if order.keywords is None else bytes(order.keywords)
-    return callee.call(bytes(order.input), keywords, running.is_stopped)
+    return callee.call(bytes(order.input), bytes(order.keywords), running.is_stopped)

@@ -42,6 +42,7 @@ from perdure.engine.performer import (
 )
 from perdure.engine.places import Hold
 from perdure.errors import Failure, UsageError
+from perdure.model.commands import NOTHING
 
 logger = logging.getLogger("perdure.engine")
 BEGIN_SECONDS = 60  # an interpreter that has not called the function by then is broken
@@ -246,15 +247,19 @@ class Child:
             received = b""
         if not received:
             self._loop.remove_reader(self._line)
-        for frame in self._unpacker.frames(received):
-            self._hear(_read_word(frame))
+        try:
+            for frame in self._unpacker.frames(received):
+                self._hear(_read_word(frame))
+        except msgspec.MsgspecError:
+            logger.exception("a process for activities said something that is no word of ours: it is ended")
+            self.kill()
 
     def _hear(self, word: Word) -> None:
         attempt = self._attempt
         if attempt is None:
             return
         if isinstance(word, Beaten):
-            attempt.host.beat(attempt, None if word.details is None else bytes(word.details))
+            attempt.host.beat(attempt, bytes(word.details) or None)
             return
         if self._timer is not None and (isinstance(word, Begun) or self._signal is None):
             self._timer.cancel()
@@ -266,7 +271,7 @@ class Child:
             self._loop.remove_reader(self._line)
             if self._signal is not None:
                 self.kill()  # what an interruption leaves behind is not used again
-            self._done(self, attempt, Outcome(word.value, word.failure, word.kinds))
+            self._done(self, attempt, Outcome(word.value if word.value != NOTHING else None, word.failure, word.kinds))
 
     def _is_gone(self, how: str) -> None:
         self._is_dead = True
@@ -298,8 +303,8 @@ def order_of(attempt: Attempt) -> Perform:
         key=task.id,
         run=(task.workflow_id, task.run_id),
         input=msgspec.Raw(task.input),
-        keywords=msgspec.Raw(task.keywords) if task.keywords else None,
-        details=None if attempt.details is None else msgspec.Raw(attempt.details),
+        keywords=msgspec.Raw(task.keywords) if task.keywords else NOTHING,
+        details=NOTHING if attempt.details is None else msgspec.Raw(attempt.details),
         deadline_us=None if deadline is None else micros(deadline),
     )
 
@@ -321,7 +326,7 @@ def check_importable(activity: Activity[..., Any]) -> None:
         given: object = attrgetter(where.qualname)(module)
     except AttributeError:
         given = None
-    if given is not activity and given is not activity.fn:
+    if getattr(given, "fn", given) is not activity.fn:
         raise _not_importable(activity, f"`{where.qualname}` of module `{activity.fn.__module__}` is something else")
 
 
