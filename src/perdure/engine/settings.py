@@ -23,9 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 10
     cache: int = 1_000  # live runs that are kept while they are parked
     claims_max: int = 200  # runs that are claimed at a time
-    death_check_seconds: float | None = (
-        0.25  # others' side locks are tried that often, if there are others; None: never
-    )
+    death_check_seconds: float | None = 0.25  # others' side locks are tried that often; None: never
     turn_limit_seconds: float | None = 2
     rebuild_slice_seconds: float = 0.02  # a rebuild gives the loop back that often (K14)
     drain_seconds: float = 0.5  # a polite stop waits that long for activities
