@@ -5,11 +5,13 @@ Read by kernel.executor (the source line of a command), kernel.forbidden and ker
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Collection
-from types import FrameType
-from typing import Final
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any, Final, cast
 
 WORKFLOW: Final = ""
 PERDURE: Final = "perdure"
@@ -65,6 +67,14 @@ def caller(own_code: Collection[str] = ()) -> tuple[str, int] | None:
             return filename, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def defined_at(function: Any) -> tuple[str, int] | None:
+    """File and line at which a function begins: where no line of it runs any more, or none has run yet."""
+    while isinstance(function, partial):
+        function = cast(Any, function).func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if isinstance(code, CodeType) else None
 
 
 def is_generated(frame: FrameType) -> bool:

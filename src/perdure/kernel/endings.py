@@ -78,7 +78,7 @@ def carry_out(run: Desk, decision: Decision) -> None:
             "/",
             encoded=decision.encoded,
             encoded_kwargs=decision.keywords,
-            where=decision.where or _where_raised(decision.error),
+            where=decision.where or _where_raised(decision.error) or run.root.where,
         )
     )
 

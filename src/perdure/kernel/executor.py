@@ -21,6 +21,7 @@ import msgspec
 from perdure import codec
 from perdure.errors import InternalError, NondeterminismError, RunClosed
 from perdure.kernel import endings, primitives
+from perdure.kernel.callsite import defined_at
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.closing import close_units
 from perdure.kernel.desk import Desk, Open
@@ -226,6 +227,7 @@ class Executor(Desk):
         what = f"the input of `{self.program.name}`"
         arguments = codec.decode_arguments(self.identity.input, run.reads, what, rest=run.rest)
         keywords = read_keywords(run, self.identity.keywords, what)
+        self.root.where = defined_at(run.call)
         if self.program.begin is None:
             coroutine = run.call(*arguments, **keywords)
         else:

@@ -17,6 +17,7 @@ import msgspec
 
 from perdure import codec
 from perdure.errors import InvalidValue
+from perdure.kernel.callsite import defined_at
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import decide, of_error
 from perdure.kernel.futures import AnsweredFuture, CancelledError
@@ -191,7 +192,7 @@ class Mailbox:
         elif (handler := self._desk.program.signals.get(letter.name)) is not None:
             arguments = read_arguments(handler, letter.encoded, f"signal `{letter.name}`")
             self._desk.loop.spawn_now(
-                self._serve_signal(handler, arguments), self.next_handler(), self._desk.root_scope
+                self._serve_signal(handler, arguments), self.next_handler(handler), self._desk.root_scope
             )
         elif (receiver := self._oldest_receiver(letter.name)) is not None:
             self._serve(receiver, letter)
@@ -237,10 +238,12 @@ class Mailbox:
         else:
             insort(self._buffered.setdefault(letter.name, []), letter, key=_arrival)
 
-    def next_handler(self) -> Unit:
+    def next_handler(self, handler: Handler) -> Unit:
         """The unit of the next class handler, of a signal or of an update: numbered over the run (K2)."""
         self._handlers += 1
-        return self._desk.root.child(HANDLER, self._handlers - 1)
+        unit = self._desk.root.child(HANDLER, self._handlers - 1)
+        unit.where = defined_at(handler.call)
+        return unit
 
     def unread(self) -> list[jobs.Signalled]:
         """What the next generation takes over: all that is buffered, or was served and not read (M8)."""

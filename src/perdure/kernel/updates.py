@@ -75,7 +75,7 @@ class Updates:
         if phase is not None:
             phase.take_update(job, arguments)
         else:
-            unit = self._desk.mailbox.next_handler()
+            unit = self._desk.mailbox.next_handler(handler)
             self._desk.loop.spawn_now(self._serve_update(job, handler, arguments), unit, self._desk.root_scope)
         return True
 
@@ -83,7 +83,7 @@ class Updates:
         """Say yes, before anything that the handler does."""
         update = Update(job, unit)
         self._known[job.id] = update
-        self._desk.emit(Command("accept_update", unit.text, name=job.name, options={"id": job.id}))
+        self._desk.emit(Command("accept_update", unit.text, name=job.name, options={"id": job.id}, where=unit.where))
         self._desk.answers.append(Answered(job.id, "update_accepted"))
         return update
 
@@ -119,12 +119,18 @@ class Updates:
         if update.answer is not None:
             return
         update.answer = answer
-        self._desk.emit(Command(kind, update.unit.text, name=update.name, encoded=encoded, options={"id": update.id}))
+        self._desk.emit(
+            Command(
+                kind, update.unit.text, None, update.name, encoded, options={"id": update.id}, where=update.unit.where
+            )
+        )
         self._desk.answers.append(answer)
 
     def _reject(self, job: jobs.UpdateRequested, failure: Failure, recorded: Command | None = None) -> bool:
         encoded = recorded.encoded if recorded else one(encode_failure(failure))
-        self._desk.emit(Command("reject_update", "/", name=job.name, encoded=encoded, options={"id": job.id}))
+        self._desk.emit(
+            Command("reject_update", "/", None, job.name, encoded, options={"id": job.id}, where=self._desk.root.where)
+        )
         answer = Answered(job.id, "update_rejected", error=failure)
         self._known[job.id] = Update(job, self._desk.root, answer)
         self._desk.answers.append(answer)

@@ -152,7 +152,6 @@ class MessageStore(Protocol):
         """The messages of a run with a larger number, without a gap. `StoreCorrupt` if one is missing."""
         ...
 
-
     async def request_update(
         self,
         workflow_id: str,
