@@ -40,6 +40,7 @@ R = TypeVar("R")
 
 Match = Literal["strict", "names"]
 RUN_ID = "00000000-0000-4000-8000-000000000000"
+TURN_LIMIT = 2  # seconds
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -100,7 +101,7 @@ class Harness(Generic[R]):
         self._now = _aware(options.get("now", NOW))
         self._policy = _policy(options.get("policy"))
         self._match: Match = _one_of(options.get("match", "strict"))
-        self._watchdog = Watchdog(options.get("turn_limit", 2), is_workflow_code=is_workflow_code)
+        self._watchdog = Watchdog(options.get("turn_limit", TURN_LIMIT), is_workflow_code=is_workflow_code)
         self._records: list[TurnRecord] = []
         self._due: dict[int, datetime] = {}
         self._promised: dict[str, object] = {}
@@ -135,19 +136,22 @@ class Harness(Generic[R]):
 
     def replay(self) -> Harness[R]:
         """Replay the whole record against the code as it is; a harness that stands at its end, with this policy."""
-        made = Harness.replay_transcript(cast(Any, self._definition), self.transcript)
+        limit = self._options.get("turn_limit", TURN_LIMIT)
+        made = Harness.replay_transcript(cast(Any, self._definition), self.transcript, turn_limit=limit)
         made._policy = made._live().rounds.policy = self._policy
         return made
 
     @staticmethod
-    def replay_transcript(workflow: Any, transcript: Transcript, match: Match | None = None) -> Harness[Any]:
+    def replay_transcript(
+        workflow: Any, transcript: Transcript, match: Match | None = None, *, turn_limit: float | None = TURN_LIMIT
+    ) -> Harness[Any]:
         """Replay a transcript against a workflow; a harness at its end; else `NondeterminismError`."""
         definition = definition_of(workflow)
         if not isinstance(cast(object, transcript), Transcript):
             raise InvalidValue(f"replay_transcript() takes a Transcript, not {type(transcript).__name__}")
         identity = RunIdentity(run_uuid(transcript.run_id), transcript.seed, transcript.encoded, transcript.keywords)
         made = cast(Harness[Any], Harness.__new__(Harness))
-        made._set_up(definition, identity, {"match": match or transcript.match})
+        made._set_up(definition, identity, {"match": match or transcript.match, "turn_limit": turn_limit})
         made._records = list(transcript.turns)
         made._executor = made._rebuilt(made.turns)
         made._policy = made._executor.rounds.policy
