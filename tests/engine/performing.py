@@ -145,19 +145,6 @@ class Stage:
         """How much time has passed, to the millisecond."""
         return round(self.clock.monotonic(), 3)
 
-    async def until(self, true: Callable[[], object]) -> None:
-        """Let virtual time go on, a little at a time, until something is so."""
-        while not true():
-            await pause(0.001)
-
-    async def really(self, true: Callable[[], object]) -> None:
-        """Wait for something that goes on in a thread or a process, while virtual time stands still."""
-        clock = SystemClock()
-        late = clock.monotonic() + REALLY_SECONDS_MAX
-        while not true():
-            assert clock.monotonic() < late, "it never came"
-            await asyncio.sleep(0)
-
     # --- leaves -----------------------------------------------------------------------------------
 
     async def _commit(self, **content: Any) -> None:
@@ -221,6 +208,21 @@ async def pause(seconds: float) -> None:
         await over
     finally:
         timer.cancel()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Let virtual time go on, a little at a time, until something is so."""
+    while not true():
+        await pause(0.001)
+
+
+async def really(true: Callable[[], object]) -> None:
+    """Wait for something that goes on in a thread or a process, while virtual time stands still."""
+    clock = SystemClock()
+    late = clock.monotonic() + REALLY_SECONDS_MAX
+    while not true():
+        assert clock.monotonic() < late, "it never came"
+        await asyncio.sleep(0)
 
 
 def value_of(job: jobs.Ended) -> Any:

@@ -14,7 +14,7 @@ from perdure.engine.attempts import Place
 from perdure.engine.places import InThreads, OnLoop
 from perdure.stores.records import Task
 from perdure.testing.clock import VirtualClock
-from tests.engine.performing import Stage, inline_places, pause, value_of, virtual
+from tests.engine.performing import Stage, inline_places, pause, really, until, value_of, virtual
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -87,7 +87,7 @@ def test_after_a_crowd_only_some_threads_are_kept() -> None:
             ids = [await stage.schedule(crowd) for _ in range(60)]
             for id in ids:
                 await stage.answer(id)
-            await stage.really(lambda: perdure_threads() - before == 32)
+            await really(lambda: perdure_threads() - before == 32)
 
     virtual(main)
 
@@ -103,14 +103,14 @@ def test_virtual_time_stands_still_while_a_thread_works_and_goes_on_when_it_is_a
         places: dict[str, Place] = {"loop": OnLoop(), "thread": InThreads(clock.hold), "process": OnLoop()}
         async with Stage(clock, works, places=places, grace_seconds=0.0) as stage:
             id = await stage.schedule(works)
-            await stage.until(lambda: stage.runner.running)
+            await until(lambda: stage.runner.running)
             assert clock.held
             stage.runner.cancel(id)
             await stage.answer(id)
             assert not clock.held
             await pause(1_000_000)
             gate.set()
-            await stage.really(lambda: stage.runner.free == {"default": 100})
+            await really(lambda: stage.runner.free == {"default": 100})
 
     virtual(main)
 
@@ -140,7 +140,7 @@ def test_a_result_that_comes_after_the_loop_is_closed_is_dropped() -> None:
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, late) as stage:
             await stage.schedule(late)
-            await stage.really(lambda: threads)
+            await really(lambda: threads)
 
     virtual(main)
     gate.set()

@@ -18,7 +18,7 @@ from perdure.engine import processes
 from perdure.model import jobs
 from perdure.testing.clock import VirtualClock
 from tests.engine import process_samples as samples
-from tests.engine.performing import Stage, value_of, virtual
+from tests.engine.performing import Stage, really, until, value_of, virtual
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason='executor="process" needs a Unix-like system')
 ONCE = Retry(attempts=1)
@@ -189,7 +189,7 @@ def test_it_learns_of_its_cancellation_from_its_heartbeat_and_from_its_info(
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, samples.waits, samples.process_id, processes=1) as stage:
             id = await stage.schedule(samples.waits, how, str(mark))
-            await stage.really(lambda: said(mark))
+            await really(lambda: said(mark))
             stage.runner.cancel(id)
             job, _ = await stage.answer(id)
             if how == "info":
@@ -216,10 +216,10 @@ def test_one_that_ignores_its_cancellation_is_interrupted_and_then_killed(
         options: dict[str, Any] = {"grace_seconds": 0.1, "processes": 1}
         async with Stage(clock, samples.waits, samples.process_id, **options) as stage:
             id = await stage.schedule(samples.waits, how, str(mark))
-            await stage.really(lambda: said(mark))
+            await really(lambda: said(mark))
             stage.runner.cancel(id)
             assert (await stage.answer(id))[0] == jobs.Cancelled(1)
-            await stage.until(lambda: stage.runner.free == {"default": 100})
+            await until(lambda: stage.runner.free == {"default": 100})
             begun, *rest = said(mark)
             assert rest == words
             pid = int(begun.split()[1])
@@ -237,7 +237,7 @@ def test_a_time_limit_counts_from_when_the_function_is_called_and_ends_it(tmp_pa
         async with Stage(clock, samples.waits, processes=1) as stage:
             failure = await stage.failure(samples.waits, "heartbeat", str(mark), timeout=0.2, retry=ONCE)
             assert failure.details == {"limit": "start_to_close", "seconds": 0.2}
-            await stage.really(lambda: "tidy" in said(mark))
+            await really(lambda: "tidy" in said(mark))
 
     virtual(main)
 
@@ -248,10 +248,10 @@ def test_one_that_waits_for_a_process_is_cancelled_without_one(tmp_path: Path) -
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, samples.waits, samples.price, processes=1) as stage:
             first = await stage.schedule(samples.waits, "heartbeat", str(mark))
-            await stage.really(lambda: said(mark))
+            await really(lambda: said(mark))
             second = await stage.schedule(samples.waits, "heartbeat", str(tmp_path / "other"))
             late = await stage.schedule(samples.price, samples.Order("o-1", 1), schedule_to_close=0.5)
-            await stage.really(lambda: len(stage.runner.running) == 3)
+            await really(lambda: len(stage.runner.running) == 3)
             stage.runner.cancel(second)
             assert (await stage.answer(second))[0] == jobs.Cancelled(2)
             job, _ = await stage.answer(late)
@@ -272,7 +272,7 @@ def test_a_stop_ends_all_processes_and_hands_over_what_ran(tmp_path: Path) -> No
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, samples.waits, processes=1) as stage:
             id = await stage.schedule(samples.waits, "deaf", str(mark))
-            await stage.really(lambda: said(mark))
+            await really(lambda: said(mark))
             await stage.runner.stop()
             assert not stage.answers[id].done()
             assert not is_alive(int(said(mark)[0].split()[1]))
@@ -286,7 +286,7 @@ PROGRAM = """
 import asyncio, os, sys, time
 from perdure import activity
 from perdure.testing.clock import VirtualClock
-from tests.engine.performing import Stage, value_of, virtual
+from tests.engine.performing import Stage, really, until, value_of, virtual
 
 @activity(executor="process")
 def where(mark: str) -> list[str]:

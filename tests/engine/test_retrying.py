@@ -9,7 +9,7 @@ from perdure.engine.retrying import RetryRule, backoff, jittered, rule_of, secon
 from perdure.errors import Failure
 from perdure.model import jobs
 from perdure.testing.clock import VirtualClock
-from tests.engine.performing import Stage, pause, value_of, virtual
+from tests.engine.performing import Stage, pause, until, value_of, virtual
 
 BROKEN = Failure("ConnectionError", "no route")
 
@@ -178,8 +178,8 @@ def test_what_a_store_wrote_of_the_attempts_is_what_the_answer_carries() -> None
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, flaky) as stage:
             id = await stage.schedule(flaky, 1)
-            await stage.until(lambda: stage.retries)
-            await stage.until(lambda: stage.accepted)
+            await until(lambda: stage.retries)
+            await until(lambda: stage.accepted)
             (task,) = await stage.store.list_tasks(stage.run.number)
             assert (task.attempt, task.failures, len(task.attempts)) == (1, 1, 1)
             assert task.due_us == task.attempts[0].ended_us + 1_000_000

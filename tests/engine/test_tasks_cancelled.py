@@ -12,7 +12,7 @@ import pytest
 from perdure import activity, activity_info, heartbeat
 from perdure.model import jobs
 from perdure.testing.clock import VirtualClock
-from tests.engine.performing import Stage, inline_places, pause, value_of, virtual
+from tests.engine.performing import Stage, inline_places, pause, really, until, value_of, virtual
 
 
 @activity
@@ -22,7 +22,7 @@ async def waits() -> str:
 
 
 async def begun(stage: Stage, id: str) -> None:
-    await stage.until(lambda: id in stage.runner.running and stage.runner.running[id].begun)
+    await until(lambda: id in stage.runner.running and stage.runner.running[id].begun)
 
 
 def test_an_async_activity_is_cancelled_where_it_awaits() -> None:
@@ -77,7 +77,7 @@ def test_an_activity_that_nobody_wants_any_more_stops_and_says_nothing() -> None
             id = await stage.schedule(beats)
             await pause(9)
             await stage.cancel(id, answer=False)
-            await stage.until(lambda: ended)
+            await until(lambda: ended)
             assert not stage.answers[id].done()
             assert stage.runner.free == {"default": 100}
 
@@ -216,7 +216,7 @@ def test_a_thread_learns_of_its_cancellation_from_its_heartbeat_and_from_its_inf
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, polite, hold=True) as stage:
             id = await stage.schedule(polite)
-            await stage.really(started.is_set)
+            await really(started.is_set)
             assert not stage.runner.running[id].cancelled
             stage.runner.cancel(id)
             asked.set()
@@ -248,7 +248,7 @@ def test_a_thread_that_ignores_its_cancellation_is_abandoned_its_slot_counted_an
             with clock.hold():
                 assert value_of(await stage.perform(deaf, False)) == "done"  # in another thread
             gate.set()
-            await stage.really(lambda: stage.runner.free == {"default": 2})
+            await really(lambda: stage.runner.free == {"default": 2})
             assert stage.runner.abandoned == set()
 
     virtual(main)
@@ -277,7 +277,7 @@ def test_threads_that_hang_use_up_the_queue_and_no_more() -> None:
                 await asyncio.wait([stage.answers[id] for id in ids])
             for id in ids:
                 assert isinstance((await stage.answer(id))[0], jobs.Resolved)
-            await stage.really(lambda: stage.runner.free == {"default": 2})
+            await really(lambda: stage.runner.free == {"default": 2})
 
     virtual(main)
 
@@ -303,7 +303,7 @@ def test_what_an_abandoned_thread_comes_to_later_does_not_count_and_it_cannot_be
             job, attempts = await stage.answer(id)
             assert (value_of(job), [one.outcome for one in attempts]) == ("second", ["timed_out", "completed"])
             gate.set()
-            await stage.really(lambda: stage.runner.free == {"default": 100})
+            await really(lambda: stage.runner.free == {"default": 100})
             assert told == ["stopped"]
 
     virtual(main)
@@ -322,7 +322,7 @@ def test_a_stop_leaves_hanging_threads_behind_within_a_second() -> None:
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, hangs) as stage:
             await stage.schedule(hangs)
-            await stage.really(lambda: threads)
+            await really(lambda: threads)
             before = stage.seconds()
             await stage.runner.stop()
             assert stage.seconds() - before <= 1
