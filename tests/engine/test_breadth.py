@@ -409,21 +409,21 @@ async def test_state_and_published_values_are_seen_from_outside_M10(engine: Open
 # --- nonsense ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda e: e.resolve_promise("", 1), InvalidValue),
-        (lambda e: e.resolve_promise("k", object()), InvalidValue),
-        (lambda e: e.reject_promise("k", 5), InvalidValue),
-        (lambda e: e.handle("nobody").update("add", 1), NotFound),
-        (lambda e: e.handle("nobody").resolve("p", 1), NotFound),
-        (lambda e: e.handle("nobody").state(), NotFound),
-        (lambda e: e.handle("").state(), InvalidValue),
-        (lambda e: e.handle("n").update(5), InvalidValue),
-        (lambda e: e.handle("n").signal(Cart.size), InvalidValue),
-        (lambda e: e.handle("n").query(Cart.close), InvalidValue),
-    ],
-)
+NONSENSE: list[tuple[Callable[[Any], Any], type[Exception]]] = [
+    (lambda e: e.resolve_promise("", 1), InvalidValue),
+    (lambda e: e.resolve_promise("k", object()), InvalidValue),
+    (lambda e: e.reject_promise("k", 5), InvalidValue),
+    (lambda e: e.handle("nobody").update("add", 1), NotFound),
+    (lambda e: e.handle("nobody").resolve("p", 1), NotFound),
+    (lambda e: e.handle("nobody").state(), NotFound),
+    (lambda e: e.handle("").state(), InvalidValue),
+    (lambda e: e.handle("n").update(5), InvalidValue),
+    (lambda e: e.handle("n").signal(Cart.size), InvalidValue),
+    (lambda e: e.handle("n").query(Cart.close), InvalidValue),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), NONSENSE)
 async def test_nonsense_is_refused_and_nothing_is_written(engine: Opened, call: Any, error: type[Exception]) -> None:
     async with engine(workflows=[Cart]) as e:
         before = await e.store.counts()

@@ -257,31 +257,31 @@ async def test_the_history_has_the_jobs_and_commands_of_each_turn(engine: Opened
         assert (attempt.activity, attempt.attempt, attempt.outcome) == ("double", 1, "completed")
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda e: e.start(doubled), InvalidValue),
-        (lambda e: e.start(doubled, 1, 2), InvalidValue),
-        (lambda e: e.start(doubled, object()), InvalidValue),
-        (lambda e: e.start(doubled, 1, id=""), InvalidValue),
-        (lambda e: e.start(doubled, 1, id="x" * 513), InvalidValue),
-        (lambda e: e.start(doubled, 1, id="a\nb"), InvalidValue),
-        (lambda e: e.start(doubled, 1, id_policy="maybe"), InvalidValue),
-        (lambda e: e.start(doubled, 1, delay="soon"), InvalidValue),
-        (lambda e: e.start(doubled, 1, timeout=-1), InvalidValue),
-        (lambda e: e.start(doubled, 1, priority="high"), InvalidValue),
-        (lambda e: e.start(doubled, 1, queue=""), InvalidValue),
-        (lambda e: e.start(doubled, 1, memo=[1]), InvalidValue),
-        (lambda e: e.start(doubled, 1, colour="red"), UsageError),
-        (lambda e: e.start(approval, "ann"), UsageError),
-        (lambda e: e.start(double, 1), UsageError),
-        (lambda e: e.handle("nobody").result(), NotFound),
-        (lambda e: e.handle("nobody").signal("x"), NotFound),
-        (lambda e: e.handle("nobody").describe(), NotFound),
-        (lambda e: e.handle("nobody").cancel(), NotFound),
-        (lambda e: e.handle("nobody").terminate(), NotFound),
-    ],
-)
+NONSENSE: list[tuple[Callable[[Any], Any], type[Exception]]] = [
+    (lambda e: e.start(doubled), InvalidValue),
+    (lambda e: e.start(doubled, 1, 2), InvalidValue),
+    (lambda e: e.start(doubled, object()), InvalidValue),
+    (lambda e: e.start(doubled, 1, id=""), InvalidValue),
+    (lambda e: e.start(doubled, 1, id="x" * 513), InvalidValue),
+    (lambda e: e.start(doubled, 1, id="a\nb"), InvalidValue),
+    (lambda e: e.start(doubled, 1, id_policy="maybe"), InvalidValue),
+    (lambda e: e.start(doubled, 1, delay="soon"), InvalidValue),
+    (lambda e: e.start(doubled, 1, timeout=-1), InvalidValue),
+    (lambda e: e.start(doubled, 1, priority="high"), InvalidValue),
+    (lambda e: e.start(doubled, 1, queue=""), InvalidValue),
+    (lambda e: e.start(doubled, 1, memo=[1]), InvalidValue),
+    (lambda e: e.start(doubled, 1, colour="red"), UsageError),
+    (lambda e: e.start(approval, "ann"), UsageError),
+    (lambda e: e.start(double, 1), UsageError),
+    (lambda e: e.handle("nobody").result(), NotFound),
+    (lambda e: e.handle("nobody").signal("x"), NotFound),
+    (lambda e: e.handle("nobody").describe(), NotFound),
+    (lambda e: e.handle("nobody").cancel(), NotFound),
+    (lambda e: e.handle("nobody").terminate(), NotFound),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), NONSENSE)
 async def test_nonsense_is_refused_and_nothing_is_written(engine: Opened, call: Any, error: type[Exception]) -> None:
     async with engine(workflows=[doubled], activities=[double]) as e:
         before = await e.store.counts()

@@ -346,6 +346,48 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     blocked: bool | None = None
 
 
+Scalar = str | int | float | bool
+Operator = Literal["=", "<", "<=", ">", ">=", "in", "like"]
+FIELDS = frozenset(
+    {"status", "type", "id", "run_id", "queue", "priority", "started", "closed", "blocked", "generation", "parent"}
+)
+
+
+class Compare(msgspec.Struct, frozen=True):
+    """A field of `FIELDS`, or an attribute, compared; false where there is nothing, or something of another type.
+
+    Moments are microseconds, `blocked` is a bool, `in` takes a tuple, `%` and `_` in `like` stand for any text and any
+    character. Text compares by code points, bools as 0 and 1. An attribute that is a list is each of its values.
+    """
+
+    field: str
+    operator: Operator
+    value: Scalar | tuple[Scalar, ...]
+    attribute: bool = False
+
+
+class AllOf(msgspec.Struct, frozen=True):
+    """All of these hold; of none, always."""
+
+    parts: tuple[Condition, ...] = ()
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """One of these holds."""
+
+    parts: tuple[Condition, ...]
+
+
+class Not(msgspec.Struct, frozen=True):
+    """This does not hold."""
+
+    part: Condition
+
+
+Condition = Compare | AllOf | AnyOf | Not
+EVERY = AllOf()
+
+
 class Damage(msgspec.Struct, frozen=True):
     """Something that is not as it was written: which row of which table, and what is wrong with it."""
 
