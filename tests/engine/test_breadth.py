@@ -1,4 +1,4 @@
-"""Children, promises, updates, generations, state and other runs, through the engine on virtual time (M2, M4, M7–M10)."""
+"""Children, promises, updates, generations, state and other runs, through the engine (M2, M4, M7 to M10)."""
 
 from __future__ import annotations
 
@@ -102,12 +102,16 @@ class Cart:
 # --- children (M7) -------------------------------------------------------------------------------
 
 
-async def test_children_run_and_their_values_arrive_M7(engine: Opened) -> None:
+async def test_children_run_and_their_values_arrive(engine: Opened) -> None:
+    """Rule M7."""
+
     async with engine(workflows=[doubled, sum_of_children]) as e:
         assert await e.run(sum_of_children, 100) == 9900
 
 
-async def test_a_childs_failure_arrives_with_its_cause_M7(engine: Opened) -> None:
+async def test_a_childs_failure_arrives_with_its_cause(engine: Opened) -> None:
+    """Rule M7."""
+
     @workflow
     async def parent() -> str:
         try:
@@ -120,7 +124,9 @@ async def test_a_childs_failure_arrives_with_its_cause_M7(engine: Opened) -> Non
         assert await e.run(parent) == "ValueError: no"
 
 
-async def test_a_child_id_that_is_taken_is_a_failed_answer_E2(engine: Opened) -> None:
+async def test_a_child_id_that_is_taken_is_a_failed_answer(engine: Opened) -> None:
+    """Rule E2."""
+
     @workflow
     async def parent() -> str:
         try:
@@ -134,7 +140,9 @@ async def test_a_child_id_that_is_taken_is_a_failed_answer_E2(engine: Opened) ->
         assert await e.run(parent) == "AlreadyExists"
 
 
-async def test_a_child_is_signalled_and_cancelled_M7(engine: Opened) -> None:
+async def test_a_child_is_signalled_and_cancelled(engine: Opened) -> None:
+    """Rule M7."""
+
     @workflow
     async def parent() -> list[str]:
         told = child(approval, "ann", id="told")
@@ -157,9 +165,11 @@ async def test_a_child_is_signalled_and_cancelled_M7(engine: Opened) -> None:
 @pytest.mark.parametrize(
     ("policy", "ending"), [("terminate", RunTerminated), ("cancel", RunCancelled), ("abandon", None)]
 )
-async def test_the_end_of_a_parent_does_to_its_children_what_they_asked_for_M7(
+async def test_the_end_of_a_parent_does_to_its_children_what_they_asked_for(
     engine: Opened, policy: Any, ending: Any
 ) -> None:
+    """Rule M7."""
+
     @workflow
     async def parent() -> str:
         child(approval, "ann", id="kid", parent_close=policy)
@@ -177,7 +187,9 @@ async def test_the_end_of_a_parent_does_to_its_children_what_they_asked_for_M7(
                 await kid.result(timeout=10)
 
 
-async def test_terminating_a_tree_ends_all_of_it_M7(engine: Opened) -> None:
+async def test_terminating_a_tree_ends_all_of_it(engine: Opened) -> None:
+    """Rule M7."""
+
     @workflow
     async def tree(depth: int) -> None:
         if depth:
@@ -197,7 +209,9 @@ async def test_terminating_a_tree_ends_all_of_it_M7(engine: Opened) -> None:
 # --- other runs ----------------------------------------------------------------------------------
 
 
-async def test_another_run_is_signalled_and_an_unknown_one_is_a_failed_answer_E2(engine: Opened) -> None:
+async def test_another_run_is_signalled_and_an_unknown_one_is_a_failed_answer(engine: Opened) -> None:
+    """Rule E2."""
+
     @workflow
     async def sender() -> str:
         await run_of("listener").signal("approve", "yes")
@@ -238,7 +252,9 @@ async def promised(key: str) -> str:
         return "too late"
 
 
-async def test_a_promise_is_resolved_by_its_name_or_its_key_once_M4(engine: Opened) -> None:
+async def test_a_promise_is_resolved_by_its_name_or_its_key_once(engine: Opened) -> None:
+    """Rule M4."""
+
     async with engine(workflows=[promised]) as e:
         one, two, three = [await e.start(promised, f"key-{number}", id=f"p-{number}") for number in range(3)]
         await one.resolve("answer", "by name")
@@ -254,12 +270,16 @@ async def test_a_promise_is_resolved_by_its_name_or_its_key_once_M4(engine: Open
             await one.resolve("other", 1)
 
 
-async def test_a_promise_times_out_M4(engine: Opened) -> None:
+async def test_a_promise_times_out(engine: Opened) -> None:
+    """Rule M4."""
+
     async with engine(workflows=[promised]) as e:
         assert await e.run(promised, "k") == "too late"
 
 
-async def test_a_promise_key_that_is_taken_is_a_failed_answer_E2(engine: Opened) -> None:
+async def test_a_promise_key_that_is_taken_is_a_failed_answer(engine: Opened) -> None:
+    """Rule E2."""
+
     async with engine(workflows=[promised]) as e:
         await e.start(promised, "same")
         other = await e.start(promised, "same")
@@ -269,7 +289,9 @@ async def test_a_promise_key_that_is_taken_is_a_failed_answer_E2(engine: Opened)
 # --- updates (M2) --------------------------------------------------------------------------------
 
 
-async def test_updates_are_answered_rejected_or_fail_M2(engine: Opened) -> None:
+async def test_updates_are_answered_rejected_or_fail(engine: Opened) -> None:
+    """Rule M2."""
+
     async with engine(workflows=[Cart]) as e:
         cart = await e.start(Cart, "ann", id="cart")
         assert await cart.update(Cart.add, "tea") == 1
@@ -292,7 +314,9 @@ async def test_updates_are_answered_rejected_or_fail_M2(engine: Opened) -> None:
         assert await cart.update("add", "anything", id="u-1") == 2, "an id that was used gets the first answer"
 
 
-async def test_an_update_of_a_run_that_is_terminated_is_answered_with_an_error_M2(engine: Opened) -> None:
+async def test_an_update_of_a_run_that_is_terminated_is_answered_with_an_error(engine: Opened) -> None:
+    """Rule M2."""
+
     async with engine(workflows=[Cart]) as e:
         cart = await e.start(Cart, "ann", id="cart")
         slow = asyncio.create_task(cart.update("add", "slow"))
@@ -311,17 +335,19 @@ async def counting(total: int, upto: int) -> int:
     if total >= upto:
         return total
     total += await receive("add", int)
-    continue_as_new(total, upto)
+    return continue_as_new(total, upto)
 
 
-async def test_generations_carry_over_signals_and_state_and_results_follow_M8(engine: Opened) -> None:
+async def test_generations_carry_over_signals_and_state_and_results_follow(engine: Opened) -> None:
+    """Rule M8."""
+
     @workflow
     async def states(count: int) -> list[str]:
-        seen = get_state("seen", list[str], [])
+        seen = get_state("seen", list[str], list[str]())
         set_state("seen", [*seen, f"{info().generation}"])
         if count:
             continue_as_new(count - 1)
-        return get_state("seen", list[str], [])
+        return get_state("seen", list[str], list[str]())
 
     async with engine(workflows=[counting, states]) as e:
         handle = await e.start(counting, 0, 50, id="c")
@@ -333,7 +359,9 @@ async def test_generations_carry_over_signals_and_state_and_results_follow_M8(en
         assert await e.run(states, 3) == ["0", "1", "2", "3"]
 
 
-async def test_a_signal_is_delivered_once_over_all_generations_M1(engine: Opened) -> None:
+async def test_a_signal_is_delivered_once_over_all_generations(engine: Opened) -> None:
+    """Rule M1."""
+
     async with engine(workflows=[counting]) as e:
         handle = await e.start(counting, 0, 3, id="c")
         for number in (1, 1, 1):
@@ -344,7 +372,9 @@ async def test_a_signal_is_delivered_once_over_all_generations_M1(engine: Opened
         assert await handle.result() == 3
 
 
-async def test_a_child_that_continues_is_waited_for_to_its_last_generation_M8(engine: Opened) -> None:
+async def test_a_child_that_continues_is_waited_for_to_its_last_generation(engine: Opened) -> None:
+    """Rule M8."""
+
     @workflow
     async def parent() -> int:
         counter = child(counting, 0, 2, id="counter")
@@ -356,7 +386,9 @@ async def test_a_child_that_continues_is_waited_for_to_its_last_generation_M8(en
         assert await e.run(parent) == 2
 
 
-async def test_an_update_that_is_open_is_answered_by_the_next_generation_M8(engine: Opened) -> None:
+async def test_an_update_that_is_open_is_answered_by_the_next_generation(engine: Opened) -> None:
+    """Rule M8."""
+
     @workflow
     class Rolling:
         def __init__(self) -> None:
@@ -387,7 +419,9 @@ async def test_an_update_that_is_open_is_answered_by_the_next_generation_M8(engi
 # --- state, attributes, published values (M10) ------------------------------------------------------
 
 
-async def test_state_and_published_values_are_seen_from_outside_M10(engine: Opened) -> None:
+async def test_state_and_published_values_are_seen_from_outside(engine: Opened) -> None:
+    """Rule M10."""
+
     @workflow
     async def progress(steps: int) -> str:
         for step in range(steps):

@@ -113,7 +113,9 @@ async def test_a_run_that_raises_fails_with_its_failure(engine: Opened) -> None:
         assert (await handle.describe()).status == "failed"
 
 
-async def test_starting_an_id_that_exists_gives_that_run_or_refuses_E2(engine: Opened) -> None:
+async def test_starting_an_id_that_exists_gives_that_run_or_refuses(engine: Opened) -> None:
+    """Rule E2."""
+
     async with engine(workflows=[approval, doubled], activities=[double]) as e:
         first = await e.start(approval, "ann", id="a")
         again = await e.start(approval, "ann", id="a")
@@ -136,7 +138,9 @@ async def test_starting_an_id_that_exists_gives_that_run_or_refuses_E2(engine: O
         assert third.run_id != new.run_id
 
 
-async def test_signals_come_in_order_and_once_per_message_id_M1(engine: Opened) -> None:
+async def test_signals_come_in_order_and_once_per_message_id(engine: Opened) -> None:
+    """Rule M1."""
+
     async with engine(workflows=[collecting]) as e:
         handle = await e.start(collecting, 4, id="c")
         await handle.signal("number", 1, message_id="m-1")
@@ -152,7 +156,9 @@ async def test_signals_come_in_order_and_once_per_message_id_M1(engine: Opened) 
         await handle.signal("number", 1, message_id="m-1")  # it was delivered: nothing is wrong
 
 
-async def test_signal_with_start_has_the_signal_waiting_M1(engine: Opened) -> None:
+async def test_signal_with_start_has_the_signal_waiting(engine: Opened) -> None:
+    """Rule M1."""
+
     async with engine(workflows=[approval]) as e:
         handle = await e.signal_with_start(approval, "ann", id="s", signal="approve", signal_args=["yes"])
         assert await handle.result() == "ann: yes"
@@ -161,7 +167,9 @@ async def test_signal_with_start_has_the_signal_waiting_M1(engine: Opened) -> No
         assert await other.result() == "bob: no"
 
 
-async def test_queries_see_what_was_signalled_before_and_answer_after_the_end_M3(engine: Opened) -> None:
+async def test_queries_see_what_was_signalled_before_and_answer_after_the_end(engine: Opened) -> None:
+    """Rule M3."""
+
     async with engine(workflows=[Cart]) as e:
         handle = await e.start(Cart, "ann", id="cart")
         for item in ("tea", "milk"):
@@ -177,7 +185,9 @@ async def test_queries_see_what_was_signalled_before_and_answer_after_the_end_M3
         assert await handle.query("size") == 2
 
 
-async def test_queries_of_evicted_runs_are_answered_M3(engine: Opened) -> None:
+async def test_queries_of_evicted_runs_are_answered(engine: Opened) -> None:
+    """Rule M3."""
+
     async with engine(workflows=[Cart], cache=0) as e:
         handle = await e.start(Cart, "ann", id="cart")
         await handle.signal(Cart.put, "tea")
@@ -185,7 +195,9 @@ async def test_queries_of_evicted_runs_are_answered_M3(engine: Opened) -> None:
         assert await handle.query(Cart.size) == 1
 
 
-async def test_a_run_that_is_cancelled_cleans_up_M6(engine: Opened) -> None:
+async def test_a_run_that_is_cancelled_cleans_up(engine: Opened) -> None:
+    """Rule M6."""
+
     cleaned: list[str] = []
 
     @activity

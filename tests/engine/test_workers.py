@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure import NondeterminismError, RunFailed, activity, receive, sleep, workflow
+from perdure import InvalidValue, NondeterminismError, RunFailed, activity, receive, sleep, workflow
 from perdure.app import Client
 
 Opened = Callable[..., Any]
@@ -39,7 +39,9 @@ async def napping(times: int) -> int:
     return times
 
 
-async def test_evicted_runs_go_on_from_their_history_E10(engine: Opened) -> None:
+async def test_evicted_runs_go_on_from_their_history(engine: Opened) -> None:
+    """Rule E10."""
+
     async with engine(workflows=[collecting, napping], cache=0) as e:
         handles = [await e.start(collecting, 3) for _ in range(20)]
         naps = [await e.start(napping, 5) for _ in range(20)]
@@ -51,7 +53,9 @@ async def test_evicted_runs_go_on_from_their_history_E10(engine: Opened) -> None
         assert [await nap.result() for nap in naps] == [5] * 20
 
 
-async def test_a_worker_that_stops_hands_everything_over_at_once_E3(engine: Opened) -> None:
+async def test_a_worker_that_stops_hands_everything_over_at_once(engine: Opened) -> None:
+    """Rule E3."""
+
     url = next(NAMES)
     async with engine(url=url, workflows=[shout, collecting], activities=[slowly]) as one:
         shouting = await one.start(shout, "a", id="s")
@@ -66,7 +70,9 @@ async def test_a_worker_that_stops_hands_everything_over_at_once_E3(engine: Open
         assert await two.handle(waiting.id).result(timeout=1) == [7]
 
 
-async def test_two_workers_share_the_work_and_each_run_is_owned_by_one_E3(engine: Opened) -> None:
+async def test_two_workers_share_the_work_and_each_run_is_owned_by_one(engine: Opened) -> None:
+    """Rule E3."""
+
     url = next(NAMES)
     async with engine(url=url, workflows=[napping]) as one, engine(url=url, workflows=[napping]) as two:
         handles = [await one.start(napping, 10) for _ in range(50)]
@@ -78,12 +84,12 @@ async def test_two_workers_share_the_work_and_each_run_is_owned_by_one_E3(engine
 
 async def test_a_client_starts_and_signals_runs_of_a_worker_elsewhere(engine: Opened, virtual_clock: Any) -> None:
     url = next(NAMES)
-    async with engine(url=url, workflows=[collecting]):
-        async with Client(url, workflows=[collecting], clock=virtual_clock, threads=False) as client:
-            handle = await client.start(collecting, 2, id="c")
-            await handle.signal("number", 1)
-            await handle.signal("number", 2)
-            assert await handle.result(timeout=5) == [1, 2]
+    client = Client(url, workflows=[collecting], clock=virtual_clock, threads=False)
+    async with engine(url=url, workflows=[collecting]), client:
+        handle = await client.start(collecting, 2, id="c")
+        await handle.signal("number", 1)
+        await handle.signal("number", 2)
+        assert await handle.result(timeout=5) == [1, 2]
 
 
 async def test_an_activity_of_another_workers_queue_runs_there(engine: Opened) -> None:
@@ -109,7 +115,9 @@ async def test_an_activity_of_another_workers_queue_runs_there(engine: Opened) -
             assert await handle.result(timeout=5) == "<a>"
 
 
-async def test_a_run_that_breaks_is_blocked_holds_up_nobody_and_goes_on_once_mended_K12(engine: Opened) -> None:
+async def test_a_run_that_breaks_is_blocked_holds_up_nobody_and_goes_on_once_mended(engine: Opened) -> None:
+    """Rule K12."""
+
     broken = True
 
     @activity
@@ -140,7 +148,9 @@ async def test_a_run_that_breaks_is_blocked_holds_up_nobody_and_goes_on_once_men
         assert (await handle.describe()).blocked is None
 
 
-async def test_nondeterminism_blocks_with_both_sides_and_fails_where_it_was_asked_to_K12(engine: Opened) -> None:
+async def test_nondeterminism_blocks_with_both_sides_and_fails_where_it_was_asked_to(engine: Opened) -> None:
+    """Rule K12."""
+
     url = next(NAMES)
 
     def version(name: str, seconds: int, on: Any) -> Any:
@@ -172,7 +182,9 @@ async def test_nondeterminism_blocks_with_both_sides_and_fails_where_it_was_aske
         assert await three.handle("patient").result(timeout=5) == "patient", "a deploy is tried at once"
 
 
-async def test_a_workflow_that_nobody_knows_blocks_its_run_until_a_worker_knows_it_K14(engine: Opened) -> None:
+async def test_a_workflow_that_nobody_knows_blocks_its_run_until_a_worker_knows_it(engine: Opened) -> None:
+    """Rule K14."""
+
     url = next(NAMES)
     async with engine(url=url, workflows=[collecting]) as one:
         handle = await one.start("napping", 1, id="n")
@@ -185,7 +197,9 @@ async def test_a_workflow_that_nobody_knows_blocks_its_run_until_a_worker_knows_
             assert await handle.result(timeout=3700) == 1
 
 
-async def test_an_activity_that_nobody_knows_blocks_its_run_K14(engine: Opened) -> None:
+async def test_an_activity_that_nobody_knows_blocks_its_run(engine: Opened) -> None:
+    """Rule K14."""
+
     async with engine(workflows=[shout]) as e:
         handle = await e.start(shout, "a")
         await asyncio.sleep(1)
@@ -195,9 +209,15 @@ async def test_an_activity_that_nobody_knows_blocks_its_run_K14(engine: Opened) 
         assert "slowly" in blocked.reason
 
 
-async def test_input_that_cannot_be_decoded_blocks_that_run_only(engine: Opened) -> None:
-    async with engine(workflows=[napping]) as e:
-        handle = await e.start("napping", "many", id="n")
+async def test_input_that_cannot_be_decoded_blocks_that_run_only(engine: Opened, virtual_clock: Any) -> None:
+    """Section 6."""
+
+    url = next(NAMES)
+    client = Client(url, clock=virtual_clock, threads=False)
+    async with engine(url=url, workflows=[napping]) as e, client:
+        with pytest.raises(InvalidValue):
+            await e.start("napping", "many")
+        handle = await client.start("napping", "many", id="n")
         await asyncio.sleep(1)
         blocked = (await handle.describe()).blocked
         assert blocked is not None

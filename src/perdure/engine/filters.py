@@ -179,7 +179,7 @@ class _Reader:
                 return micros(self._now) + round(seconds * 1_000_000) * (-1 if value[0] == "-" else 1)
             moment = datetime.fromisoformat(value)
         except (ValueError, InvalidValue, OverflowError):
-            raise self._wrong(token, wanted)
+            raise self._wrong(token, wanted) from None
         return micros(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
 
     # --- words ------------------------------------------------------------------------------------
