@@ -10,6 +10,7 @@ import pytest
 from perdure.clock import Clock
 from perdure.stores.memory import MemoryStore
 from perdure.testing.conformance import CASES, NotConforming, changes, run_case
+from tests.stores import faulty_families as families
 from tests.stores import faulty_stores as faulty
 
 CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
@@ -69,6 +70,25 @@ CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
     # left behind
     faulty.DropsCancels: ("cancels-a_free_task_that_is_not_wanted_is_gone",),
     faulty.LeavesTasksBehind: ("closing-the_free_tasks_of_a_run_that_is_ended_are_gone",),
+    # other runs: children, generations, updates, promises
+    families.LosesChildren: ("children-a_turn_starts_children",),
+    families.StartsChildrenTwice: ("children-a_child_whose_id_is_taken_is_answered_so",),
+    families.TellsNoParent: ("children-a_parent_is_told_how_its_child_failed",),
+    families.OrphansChildren: (
+        "children-children_end_with_their_parent",
+        "children-children_may_be_told_to_cancel_with_their_parent",
+    ),
+    families.ForgetsWhatWaits: (
+        "generations-what_was_carried_comes_before_what_waits",
+        "generations-a_chain_of_generations_loses_and_doubles_nothing",
+    ),
+    families.CarriesAnswersOver: ("generations-answers_to_the_old_generation_are_left_behind",),
+    families.ForgetsIdsOfGenerations: ("generations-a_message_id_counts_for_all_generations",),
+    families.AnswersUpdatesTwice: ("updates-the_first_answer_counts",),
+    families.LeavesUpdatesOpen: ("updates-an_update_that_is_open_when_its_run_ends_is_answered_with_an_error",),
+    families.SettlesTwice: ("promises-the_same_settlement_again_changes_nothing",),
+    families.SharesKeys: ("promises-a_key_belongs_to_one_open_run",),
+    families.SendsToTheDead: ("sending-a_sender_is_answered_that_nobody_is_there",),
     # changed
     faulty.RewritesValues: ("starts-every_fact_of_a_run_is_kept_as_it_was_given",),
     faulty.DoesNotVerify: ("corruption-a_turn_that_is_not_what_was_written_is_found",),
@@ -94,6 +114,7 @@ def test_a_planted_fault_is_caught(
 
 
 def test_there_are_faults_enough_and_none_is_forgotten() -> None:
-    planted = {item for _, item in inspect.getmembers(faulty, inspect.isclass) if issubclass(item, MemoryStore)}
+    classes = [item for module in (faulty, families) for _, item in inspect.getmembers(module, inspect.isclass)]
+    planted = {item for item in classes if issubclass(item, MemoryStore)}
     assert planted - {MemoryStore} == set(CAUGHT_BY)
     assert len(CAUGHT_BY) >= 15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.errors import LeaseLost
 from perdure.stores.records import Blocked, Closing
-from perdure.testing.conformance.expecting import raises, same
+from perdure.testing.conformance.expecting import only, raises, same
 from perdure.testing.conformance.making import JOB, a_task, an_answer
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, reread, task_of
 
@@ -33,7 +33,7 @@ async def a_blocked_run_is_due_again_at_its_time(stores: Stores) -> None:
     await store.block_run(worker.lease, run.number, Blocked(kind="error", reason="", since_us=1, retry_us=later), [])
     same((await worker.claim(), await store.get_next_wake(QUEUE)), ([], later))
     stores.clock.advance(2)
-    (claimed,) = await worker.claim()
+    claimed = only(await worker.claim())
     same((claimed.number, claimed.blocked and claimed.blocked.retry_us), (run.number, later))
 
 
@@ -131,7 +131,7 @@ async def a_block_keeps_the_answers_that_its_turn_should_have_taken(stores: Stor
     why = Blocked(kind="error", reason="", since_us=1, retry_us=later)
     await store.block_run(worker.lease, run.number, why, [an_answer(task)])
     same((await store.list_tasks(run.number), await worker.claim()), ([], []))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     same((message.job, (await reread(store, run)).wake_us), (JOB, later))
 
 

@@ -9,7 +9,7 @@ import msgspec
 from perdure.stores.answers import AttemptNotes
 from perdure.stores.port import Store
 from perdure.stores.records import Committed, Message, Run, Task, TaskCancel
-from perdure.testing.conformance.expecting import same
+from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import JOB, a_beat, a_retry, a_task, an_answer, an_id
 from perdure.testing.conformance.stage import LEASE_SECONDS, Stores, Worker, hire, task_of
 
@@ -30,7 +30,7 @@ async def _running(stores: Stores, cancel: TaskCancel) -> tuple[Store, Worker, R
     """The same, cancelled while somebody runs it."""
     store, worker, run = await _ordered(stores)
     other = await hire(store, "w-2")
-    (task,) = await other.claim_tasks()
+    task = only(await other.claim_tasks())
     run = await worker.commit(run, cancels=(cancel,), park=True)
     return store, other, run, task
 
@@ -56,7 +56,7 @@ async def a_free_task_that_is_cancelled_is_answered_at_once(stores: Stores) -> N
     store, worker, run = await _ordered(stores)
     same(await worker.try_commit(run, cancels=(AWAITED,), park=True), Committed(1, parked=False))
     same((await store.list_tasks(run.number), await worker.claim_tasks()), ([], []))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     _is_cancelled(message, [])
 
 
@@ -116,7 +116,7 @@ async def a_cancelled_task_may_still_end_with_a_value(stores: Stores) -> None:
     """Cancellation is asked for: what the attempt came to is what counts."""
     store, _, run, task = await _running(stores, AWAITED)
     same(await store.report_tasks([an_answer(task)]), [True])
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     same((message.job, await store.list_tasks(run.number)), (JOB, []))
 
 
@@ -125,7 +125,7 @@ async def a_cancelled_task_is_not_tried_again(stores: Stores) -> None:
     store, other, run, task = await _running(stores, AWAITED)
     same(await store.report_tasks([a_retry(task, stores.clock.now_us())]), [True])
     same((await store.list_tasks(run.number), await other.claim_tasks()), ([], []))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     _is_cancelled(message, ["failed"])
 
 
@@ -136,7 +136,7 @@ async def a_cancelled_task_ends_with_its_worker(stores: Stores) -> None:
     await store.end_dead_leases()
     third = await hire(store, "w-3")
     same((await store.list_tasks(run.number), await third.claim_tasks()), ([], []))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     _is_cancelled(message, ["worker_died"])
     same(await store.renew_lease(other.lease), False)
 
@@ -146,7 +146,7 @@ async def a_cancelled_task_that_is_handed_back_is_over(stores: Stores) -> None:
     store, other, run, _ = await _running(stores, AWAITED)
     await store.close_lease(other.lease)
     same((await store.list_tasks(run.number), (await store.counts())["tasks"]), ([], 0))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     _is_cancelled(message, ["handed_over"])
 
 

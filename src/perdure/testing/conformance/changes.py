@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from perdure.stores.port import Store
-from perdure.testing.conformance.expecting import NotConforming, same
+from perdure.testing.conformance.expecting import NotConforming, only, same
 from perdure.testing.conformance.making import JOB, a_start, a_task, an_answer
 from perdure.testing.conformance.stage import Stores, Worker, begin, hire
 
@@ -68,7 +68,7 @@ async def an_answer_from_elsewhere_is_told(stores: Stores) -> None:
 
     async def prepare(other: Store, worker: Worker) -> Callable[[], Awaitable[object]]:
         await worker.commit(await worker.begin("o-1"), new_tasks=(a_task("t-1"),), park=True)
-        (task,) = await worker.claim_tasks()
+        task = only(await worker.claim_tasks())
         return lambda: other.report_tasks([an_answer(task)])
 
     await _tells(stores, prepare)

@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Committed, Run, Status
-from perdure.testing.conformance.expecting import NotConforming, same
+from perdure.testing.conformance.expecting import NotConforming, only, same
 from perdure.testing.conformance.making import a_child, a_commit, a_start, a_successor, a_task, an_id
 from perdure.testing.conformance.stage import Stores, Worker, begin, hire, numbers, reread, workflow_ids
 
@@ -63,7 +63,7 @@ async def a_child_may_be_owned_at_once_by_the_worker_of_its_parent(stores: Store
     worker = await hire(store)
     run = await worker.begin("parent")
     children = (a_child(run, "c-0"), a_child(run, "c-1", 1, workflow="other"))
-    (answer,) = await store.commit_turns([a_commit(run, worker.lease, children=children)], ["order"])
+    answer = only(await store.commit_turns([a_commit(run, worker.lease, children=children)], ["order"]))
     if not isinstance(answer, Committed):
         raise NotConforming(f"got {answer!r}")
     same([(told.claimed, told.run.owner) for told in answer.told], [(True, worker.lease), (False, None)])
@@ -80,7 +80,7 @@ async def a_child_whose_id_is_taken_is_answered_so(stores: Stores) -> None:
         run, children=(a_child(run, "taken", 4, run="mine"), a_child(run, "free", 5)), park=True
     )
     same(isinstance(answer, Committed) and (answer.pending, answer.parked, len(answer.told)), (1, False, 1))
-    (job,) = await _told(store, run)
+    job = only(await _told(store, run))
     same((job["kind"], job["seq"], job["failure"]["type"]), ("failed", 4, "AlreadyExists"))
     same((await reread(store, taken), workflow_ids(await store.list_children(run.number))), (taken, ["free"]))
 
@@ -103,7 +103,7 @@ async def a_parent_is_told_what_its_child_returned(stores: Stores) -> None:
     run = await worker.commit(run, park=True)
     child = await worker.own(await store.get_run("c-1"))
     answer = await worker.try_commit(child, closing=DONE)
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     same(b'[ "r-1",  1.0 ]' in message.job, True)
     same(msgspec.json.decode(message.job), {"kind": "resolved", "seq": 1, "value": ["r-1", 1.0]})
     if not isinstance(answer, Committed):
@@ -175,7 +175,7 @@ async def children_may_be_told_to_cancel_with_their_parent(stores: Stores) -> No
     left = await worker.commit(await worker.own(await store.get_run("left")), park=True)
     answer = await worker.try_commit(run, closing=BROKEN)
     same(isinstance(answer, Committed) and answer.ended, 0)
-    (job,) = await _told(store, asked)
+    job = only(await _told(store, asked))
     same((job["kind"], await reread(store, left)), ("cancel", left))
     same(numbers(await worker.claim()), [asked.number])
 

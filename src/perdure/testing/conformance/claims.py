@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.stores.records import Closing
-from perdure.testing.conformance.expecting import same
+from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import JOB
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, reread, workflow_ids
 
@@ -16,7 +16,7 @@ async def a_due_run_is_claimed(stores: Stores) -> None:
     store = await stores.open()
     worker = await hire(store)
     run = await begin(store, "o-1")
-    (claimed,) = await worker.claim()
+    claimed = only(await worker.claim())
     same((claimed.number, claimed.owner, claimed.facts), (run.number, worker.lease, run.facts))
     same(await reread(store, run), claimed)
 

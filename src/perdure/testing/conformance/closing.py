@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.errors import LeaseLost, NotFound, RunClosed
 from perdure.stores.records import Blocked, Closing, RunFilter
-from perdure.testing.conformance.expecting import raises, refused, same
+from perdure.testing.conformance.expecting import only, raises, refused, same
 from perdure.testing.conformance.making import JOB, a_start, a_task, an_answer, an_id
 from perdure.testing.conformance.stage import Stores, begin, hire, reread, task_of
 
@@ -110,7 +110,7 @@ async def whoever_runs_a_task_of_a_run_that_is_ended_learns_of_it(stores: Stores
     store = await stores.open()
     worker = await hire(store)
     run = await worker.commit(await worker.begin("o-1"), new_tasks=(a_task("t-1"),), park=True)
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     await store.close_run("o-1", None, ENDED)
     same(await store.list_cancelled(worker.lease), [task.id])
     ended = await reread(store, run)

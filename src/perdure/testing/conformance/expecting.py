@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,6 +16,13 @@ def same(got: T, wanted: T) -> None:
     """These are equal."""
     if got != wanted:
         raise NotConforming(f"got    {got!r}\nwanted {wanted!r}")
+
+
+def only(got: Sequence[T]) -> T:
+    """The one thing that this holds."""
+    if len(got) != 1:
+        raise NotConforming(f"got    {got!r}\nwanted one thing, not {len(got)}")
+    return got[0]
 
 
 def refused(got: object, kind: type[Exception] = Exception) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perdure.errors import LeaseLost
 from perdure.stores.port import Store
 from perdure.stores.records import Blocked, Closing, Committed, Run, Turn
-from perdure.testing.conformance.expecting import raises, refused, same
+from perdure.testing.conformance.expecting import only, raises, refused, same
 from perdure.testing.conformance.making import JOB, a_beat, a_commit, a_retry, a_task, a_turn, an_answer
 from perdure.testing.conformance.stage import LEASE_SECONDS, Stores, Worker, begin, hire, reread, task_of
 
@@ -74,7 +74,7 @@ async def a_turn_of_a_run_that_does_not_exist_is_refused(stores: Stores) -> None
     worker = await hire(store)
     run = await worker.begin("o-1")
     nowhere = replace(run, number=run.number + 100)
-    (answer,) = await store.commit_turns([a_commit(nowhere, worker.lease)])
+    answer = only(await store.commit_turns([a_commit(nowhere, worker.lease)]))
     refused(answer, LeaseLost)
     same((await store.counts())["turns"], 0)
 
@@ -148,12 +148,12 @@ async def a_report_under_a_lost_lease_is_refused(stores: Stores) -> None:
     store = await stores.open()
     old, new = await hire(store, "w-1"), await hire(store, "w-2", seconds=1000)
     run = await old.commit(await old.begin("o-1"), new_tasks=(a_task("t-1"),), park=True)
-    (lost,) = await old.claim_tasks()
+    lost = only(await old.claim_tasks())
     stores.clock.advance(LEASE_SECONDS + 1)
     await store.end_dead_leases()
     same(await store.report_tasks([an_answer(lost)]), [False])
     same(await store.report_tasks([a_retry(lost, stores.clock.now_us())]), [False])
-    (taken,) = await new.claim_tasks()
+    taken = only(await new.claim_tasks())
     same(await store.report_tasks([an_answer(lost)]), [False])
     same((await task_of(store, run), await store.list_messages(run.number, 0)), (taken, []))
     same(await store.report_tasks([an_answer(taken)]), [True])
@@ -164,10 +164,10 @@ async def a_heartbeat_under_a_lost_lease_changes_nothing(stores: Stores) -> None
     store = await stores.open()
     old, new = await hire(store, "w-1"), await hire(store, "w-2", seconds=1000)
     run = await old.commit(await old.begin("o-1"), new_tasks=(a_task("t-1"),), park=True)
-    (lost,) = await old.claim_tasks()
+    lost = only(await old.claim_tasks())
     await store.close_lease(old.lease)
     same(await store.beat_tasks([a_beat(lost, b"1")]), [None])
-    (taken,) = await new.claim_tasks()
+    taken = only(await new.claim_tasks())
     same(await store.beat_tasks([a_beat(lost, b"1")]), [None])
     same(await task_of(store, run), taken)
 
@@ -189,5 +189,5 @@ async def a_message_for_a_run_that_was_taken_over_is_not_lost(stores: Stores) ->
     await store.accept_message("o-1", None, JOB)
     await store.close_lease(old.lease)
     refused(await old.try_commit(run, consumed=1), LeaseLost)
-    (taken,) = await new.claim()
+    taken = only(await new.claim())
     same((taken.accepted, taken.consumed, len(await store.list_messages(run.number, 0))), (1, 0, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Committed, NewPromise, Run, Sent, Settlement
-from perdure.testing.conformance.expecting import NotConforming, same
+from perdure.testing.conformance.expecting import NotConforming, only, same
 from perdure.testing.conformance.making import JOB, a_child, a_commit, a_successor, a_task, an_answer, some_facts
 from perdure.testing.conformance.stage import Stores, Worker, begin, hire, numbers, reread, task_of
 
@@ -42,7 +42,7 @@ async def a_worker_may_own_the_next_generation_at_once(stores: Stores) -> None:
     worker = await hire(store)
     run = await worker.begin("o-1")
     commit = a_commit(run, worker.lease, closing=ON, successor=a_successor(run))
-    (answer,) = await store.commit_turns([commit], ["order"])
+    answer = only(await store.commit_turns([commit], ["order"]))
     new = await store.get_run("o-1")
     same(isinstance(answer, Committed) and [(told.run, told.claimed) for told in answer.told], [(new, True)])
     same(new.owner, worker.lease)

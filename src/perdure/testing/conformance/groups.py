@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from perdure.errors import LeaseLost
 from perdure.stores.records import Closing, Committed, Run, TaskCancel, Turn
-from perdure.testing.conformance.expecting import refused, same
+from perdure.testing.conformance.expecting import only, refused, same
 from perdure.testing.conformance.making import JOB, a_commit, a_task, a_turn, an_id
 from perdure.testing.conformance.stage import Stores, hire, reread, task_of
 
@@ -72,7 +72,7 @@ async def a_turn_that_cannot_be_leaves_nothing_behind(stores: Stores) -> None:
         new_tasks=(a_task("t-3", 3),),
         closing=Closing("completed", b"[]"),
     )
-    (answer,) = await store.commit_turns([commit])
+    answer = only(await store.commit_turns([commit]))
     refused(answer, LeaseLost)
     same(await reread(store, run), run)
     after = await store.counts(), await store.list_tasks(run.number), await store.list_messages(run.number, 0)

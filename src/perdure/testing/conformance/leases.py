@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from perdure.stores.records import Committed
-from perdure.testing.conformance.expecting import same
+from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import a_task, an_answer
 from perdure.testing.conformance.stage import LEASE_SECONDS, Stores, hire, numbers, reread, task_of
 
@@ -48,7 +48,7 @@ async def a_lease_is_renewed_for_as_long_as_it_was_opened_for(stores: Stores) ->
     worker = await hire(store, seconds=10)
     stores.clock.advance(7)
     same(await store.renew_lease(worker.lease), True)
-    (lease,) = await store.list_leases()
+    lease = only(await store.list_leases())
     same(lease.expires_us, stores.clock.now_us() + 10 * SECOND)
     stores.clock.advance(7)
     same((await store.end_dead_leases(), await store.renew_lease(worker.lease)), ([], True))
@@ -96,7 +96,7 @@ async def a_worker_that_stops_hands_its_tasks_back_at_once(stores: Stores) -> No
     store = await stores.open()
     worker, other = await hire(store, "host:1"), await hire(store, "host:2")
     run = await worker.commit(await worker.begin("o-1"), new_tasks=(a_task("t-1"),), park=True)
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     stores.clock.advance(3)
     await store.close_lease(worker.lease)
     freed, now = await task_of(store, run), stores.clock.now_us()
@@ -104,7 +104,7 @@ async def a_worker_that_stops_hands_its_tasks_back_at_once(stores: Stores) -> No
     (attempt,) = freed.attempts
     same((attempt.attempt, attempt.worker, attempt.outcome), (1, "host:1", "handed_over"))
     same((attempt.started_us, attempt.ended_us), (task.started_us, now))
-    (again,) = await other.claim_tasks()
+    again = only(await other.claim_tasks())
     same((again.attempt, again.attempts), (2, (attempt,)))
 
 
@@ -133,7 +133,7 @@ async def a_worker_that_has_died_loses_its_tasks(stores: Stores) -> None:
     freed = await task_of(store, run)
     same((freed.owner, freed.attempt, freed.failures), (None, 1, 0))
     same([(each.attempt, each.worker, each.outcome) for each in freed.attempts], [(1, "host:1", "worker_died")])
-    (again,) = await other.claim_tasks()
+    again = only(await other.claim_tasks())
     same((again.attempt, await store.report_tasks([an_answer(again)])), (2, [True]))
 
 
@@ -174,5 +174,5 @@ async def a_lease_is_renewed_from_another_thread(stores: Stores) -> None:
     renewals = [asyncio.to_thread(renew) for _ in range(4)]
     done = await asyncio.gather(*renewals, *(worker.begin(f"o-{i}") for i in range(10)))
     same(list(done[:4]), [True] * 4)
-    (lease,) = await store.list_leases()
+    lease = only(await store.list_leases())
     same(lease.expires_us, stores.clock.now_us() + round(LEASE_SECONDS * SECOND))

@@ -6,7 +6,7 @@ import asyncio
 
 from perdure.errors import NotFound, RunClosed
 from perdure.stores.records import Closing
-from perdure.testing.conformance.expecting import raises, same
+from perdure.testing.conformance.expecting import only, raises, same
 from perdure.testing.conformance.making import JOB, a_start, an_id
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, reread
 
@@ -21,7 +21,7 @@ async def a_message_is_kept_as_it_was_given(stores: Stores) -> None:
     job = b'{"kind" : "signalled", "x": 1.0, "text":"\xc3\xa4\\u0000"}'
     accepted = await store.accept_message("o-1", None, job, message_id="m '1' \u00e4")
     same((accepted.number, accepted.claimed, accepted.run.number, accepted.run.accepted), (1, False, run.number, 1))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     same((message.number, message.job, message.message_id), (1, job, "m '1' \u00e4"))
     same((message.accepted_us, message.notes), (stores.clock.now_us(), None))
 

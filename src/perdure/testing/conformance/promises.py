@@ -9,7 +9,7 @@ import msgspec
 from perdure.errors import AlreadyExists, NotFound, RunClosed
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Committed, NewPromise, Run, Settlement
-from perdure.testing.conformance.expecting import raises, same
+from perdure.testing.conformance.expecting import only, raises, same
 from perdure.testing.conformance.making import a_start
 from perdure.testing.conformance.stage import Stores, Worker, hire, numbers, reread
 
@@ -103,7 +103,7 @@ async def a_key_belongs_to_one_open_run(stores: Stores) -> None:
     other = await worker.begin("o-2")
     answer = await worker.try_commit(other, promises=(NewPromise(seq=4, name="p", key="invoice 7"),), park=True)
     same(isinstance(answer, Committed) and (answer.pending, answer.parked), (1, False))
-    (job,) = await _told(store, other)
+    job = only(await _told(store, other))
     same((job["kind"], job["seq"], job["failure"]["type"]), ("failed", 4, "AlreadyExists"))
     await raises(NotFound, store.settle_promise("o-2", None, "p", PAID))
     await store.settle_promise(None, None, "invoice 7", PAID)

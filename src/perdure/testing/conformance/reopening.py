@@ -7,7 +7,7 @@ from typing import Any
 
 from perdure.stores.port import Store
 from perdure.stores.records import Blocked, Closing, Committed, RunFilter
-from perdure.testing.conformance.expecting import same
+from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import JOB, a_start, a_task, an_answer
 from perdure.testing.conformance.stage import LEASE_SECONDS, Stores, begin, hire, numbers, reread, task_of
 
@@ -94,7 +94,7 @@ async def what_a_killed_worker_owned_is_free_when_its_lease_has_ended(stores: St
     same([lease.number for lease in await store.end_dead_leases()], [worker.lease])
     new = await hire(store, "w-2")
     same(numbers(await new.claim()), [run.number])
-    (task,) = await new.claim_tasks()
+    task = only(await new.claim_tasks())
     same((task.attempt, [each.outcome for each in task.attempts]), (2, ["worker_died"]))
 
 

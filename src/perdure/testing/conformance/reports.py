@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perdure.stores.answers import AttemptNotes, attempt_notes
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Report, Run, Task
-from perdure.testing.conformance.expecting import same
+from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import JOB, a_beat, a_retry, a_task, an_answer, an_attempt
 from perdure.testing.conformance.stage import Stores, Worker, hire, numbers, reread, task_of
 
@@ -22,7 +22,7 @@ async def _taken(stores: Stores, **options: Any) -> tuple[Store, Worker, Run, Ta
     store = await stores.open()
     worker = await hire(store, seconds=1000)
     run = await worker.commit(await worker.begin("o-1"), new_tasks=(a_task("t-1", 3, **options),), park=True)
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     return store, worker, run, task
 
 
@@ -32,7 +32,7 @@ async def an_answer_becomes_a_message_of_its_run(stores: Stores) -> None:
     stores.clock.advance(2)
     same(await store.report_tasks([an_answer(task)]), [True])
     same((await store.list_tasks(run.number), (await store.counts())["tasks"]), ([], 0))
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     same((message.number, message.job, message.message_id), (1, JOB, None))
     same(message.accepted_us, stores.clock.now_us())
     same(numbers(await worker.claim()), [run.number])
@@ -42,9 +42,9 @@ async def an_answer_says_how_it_came_about(stores: Stores) -> None:
     """A message that comes of a report carries all attempts at the task as its notes."""
     store, worker, run, task = await _taken(stores)
     await store.report_tasks([a_retry(task, stores.clock.now_us())])
-    (again,) = await worker.claim_tasks()
+    again = only(await worker.claim_tasks())
     await store.report_tasks([an_answer(again)])
-    (message,) = await store.list_messages(run.number, 0)
+    message = only(await store.list_messages(run.number, 0))
     same(message.notes, attempt_notes(again, an_attempt(again)))
     notes = msgspec.json.decode(message.notes or b"null", type=AttemptNotes)
     same([(each.attempt, each.outcome) for each in notes.attempts], [(1, "failed"), (2, "completed")])
@@ -91,7 +91,7 @@ async def a_failed_attempt_is_tried_again_at_its_time(stores: Stores) -> None:
     same((await worker.claim_tasks(), await store.get_next_due(["default"])), ([], later))
     same((await worker.claim(), await store.list_messages(run.number, 0)), ([], []))
     stores.clock.advance(5)
-    (again,) = await worker.claim_tasks()
+    again = only(await worker.claim_tasks())
     same((again.id, again.attempt, again.started_us), (task.id, 2, stores.clock.now_us()))
 
 
@@ -102,7 +102,7 @@ async def every_attempt_is_counted_and_kept(stores: Stores) -> None:
     for number in range(2, 6):
         await store.report_tasks([a_retry(task, stores.clock.now_us())])
         stores.clock.advance(1)
-        (task,) = await worker.claim_tasks()
+        task = only(await worker.claim_tasks())
         same((task.attempt, task.failures, task.attempts), (number, number - 1, tuple(kept)))
         kept.append(an_attempt(task, "failed"))
     same(await task_of(store, run), task)
@@ -114,7 +114,7 @@ async def an_attempt_may_not_count_as_a_failure(stores: Stores) -> None:
     await store.report_tasks([a_retry(task, stores.clock.now_us(), counts=False)])
     freed = await task_of(store, run)
     same((freed.failures, len(freed.attempts)), (0, 1))
-    (again,) = await worker.claim_tasks()
+    again = only(await worker.claim_tasks())
     same((again.attempt, again.failures), (2, 0))
 
 
@@ -123,7 +123,7 @@ async def the_details_of_a_heartbeat_are_there_for_the_next_attempt(stores: Stor
     store, worker, _, task = await _taken(stores)
     await store.beat_tasks([a_beat(task, b"[7]")])
     await store.report_tasks([a_retry(task, stores.clock.now_us())])
-    (again,) = await worker.claim_tasks()
+    again = only(await worker.claim_tasks())
     same((again.details, again.heartbeat_us), (b"[7]", None))
 
 
@@ -131,7 +131,7 @@ async def an_attempt_is_known_by_its_number(stores: Stores) -> None:
     """The same worker may have the task again: what its earlier attempt says is refused (I14)."""
     store, worker, run, task = await _taken(stores)
     await store.report_tasks([a_retry(task, stores.clock.now_us())])
-    (again,) = await worker.claim_tasks()
+    again = only(await worker.claim_tasks())
     same(await store.report_tasks([an_answer(task)]), [False])
     same(await store.report_tasks([a_retry(task, stores.clock.now_us())]), [False])
     same((await task_of(store, run), await store.list_messages(run.number, 0)), (again, []))
@@ -163,7 +163,7 @@ async def an_answer_to_a_run_that_has_ended_is_dropped(stores: Stores) -> None:
     run = await worker.begin("o-1")
     await worker.commit(run, closing=Closing("completed", b"[]"), new_tasks=(a_task("t-1"),))
     ended = await reread(store, run)
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     same(await store.report_tasks([an_answer(task)]), [True])
     same((await reread(store, run), (await store.counts())["messages"]), (ended, 0))
     same((await store.counts())["tasks"], 0)

@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Committed, Run, Sent
-from perdure.testing.conformance.expecting import NotConforming, same
+from perdure.testing.conformance.expecting import NotConforming, only, same
 from perdure.testing.conformance.making import JOB, a_child, a_commit, a_start
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, reread
 
@@ -117,7 +117,7 @@ async def whoever_sends_may_own_the_run_that_it_told(stores: Stores) -> None:
     unknown = await begin(store, "unknown", workflow="other")
     run = await worker.begin("o-1")
     sent = tuple(Sent(workflow_id=id, job=SIGNAL) for id in ("free", "taken", "unknown"))
-    (answer,) = await store.commit_turns([a_commit(run, worker.lease, sent=sent)], ["order"])
+    answer = only(await store.commit_turns([a_commit(run, worker.lease, sent=sent)], ["order"]))
     same(isinstance(answer, Committed) and [told.claimed for told in answer.told], [True, False, False])
     owners = [(await reread(store, each)).owner for each in (free, taken, unknown)]
     same(owners, [worker.lease, other.lease, None])

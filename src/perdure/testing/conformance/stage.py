@@ -9,7 +9,7 @@ from perdure.clock import Clock
 from perdure.stores.port import Store
 from perdure.stores.records import Begun, Committed, Run, Task
 from perdure.testing.clock import VirtualClock
-from perdure.testing.conformance.expecting import NotConforming
+from perdure.testing.conformance.expecting import NotConforming, only
 from perdure.testing.conformance.making import a_commit, a_start
 
 MakeStore = Callable[[Clock], Store]
@@ -91,8 +91,7 @@ class Worker:
 
     async def try_commit(self, run: Run, **content: Any) -> Committed | Exception:
         """Commit the next turn of a run, whose content is that of a TurnCommit."""
-        (answer,) = await self.store.commit_turns([a_commit(run, self.lease, **content)])
-        return answer
+        return only(await self.store.commit_turns([a_commit(run, self.lease, **content)]))
 
     async def commit(self, run: Run, **content: Any) -> Run:
         """Commit the next turn of a run, which must be possible; the run as it stands then."""
@@ -116,8 +115,7 @@ async def begin(store: Store, workflow_id: str, **facts: Any) -> Run:
 
 async def reread(store: Store, run: Run) -> Run:
     """The run as it stands now."""
-    (found,) = await store.get_runs([run.number])
-    return found
+    return only(await store.get_runs([run.number]))
 
 
 async def task_of(store: Store, run: Run) -> Task:

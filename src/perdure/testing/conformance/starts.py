@@ -7,7 +7,7 @@ import msgspec
 from perdure.errors import AlreadyExists, Failure, NotFound, RunClosed
 from perdure.stores.port import Store
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Closing, IdPolicy, Run, RunFilter
-from perdure.testing.conformance.expecting import raises, same
+from perdure.testing.conformance.expecting import only, raises, same
 from perdure.testing.conformance.making import JOB, a_start, an_id, some_facts
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, reread
 
@@ -221,7 +221,7 @@ async def a_run_may_start_with_a_message(stores: Stores) -> None:
     store = await stores.open()
     begun = await store.start_run(a_start("o-1", message=JOB, message_id="m-1"))
     same((begun.new, begun.message, begun.run.accepted), (True, 1, 1))
-    (message,) = await store.list_messages(begun.run.number, 0)
+    message = only(await store.list_messages(begun.run.number, 0))
     same((message.number, message.job, message.message_id), (1, JOB, "m-1"))
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from perdure.stores.port import Store
 from perdure.stores.records import Beat, NewTask, Run, Task
-from perdure.testing.conformance.expecting import same
+from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import a_beat, a_task, an_id
 from perdure.testing.conformance.stage import Stores, Worker, hire, task_of
 
@@ -29,7 +29,7 @@ async def a_free_task_is_taken_and_counted(stores: Stores) -> None:
     worker = await hire(store)
     run = await _order(worker, a_task("t-1"))
     stores.clock.advance(1)
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     same((task.owner, task.attempt, task.started_us), (worker.lease, 1, stores.clock.now_us()))
     same((task.failures, task.attempts, task.cancel, task.heartbeat_us), (0, (), False, None))
     same(await task_of(store, run), task)
@@ -149,7 +149,7 @@ async def _taken(stores: Stores) -> tuple[Store, Worker, Run, Task]:
     store = await stores.open()
     worker = await hire(store, seconds=100)
     run = await _order(worker, a_task("t-1"))
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     stores.clock.advance(1)
     return store, worker, run, task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.errors import NondeterminismError
 from perdure.stores.records import Blocked, Closing, Committed, TaskCancel
-from perdure.testing.conformance.expecting import NotConforming, refused, same
+from perdure.testing.conformance.expecting import NotConforming, only, refused, same
 from perdure.testing.conformance.making import JOB, a_task, a_turn, an_id
 from perdure.testing.conformance.stage import Stores, hire, numbers, reread, task_of
 
@@ -182,7 +182,7 @@ async def a_task_that_is_there_is_not_ordered_again(stores: Stores) -> None:
     store = await stores.open()
     worker = await hire(store)
     run = await worker.commit(await worker.begin("o-1"), new_tasks=(a_task("t-1"),))
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     run = await worker.commit(run, new_tasks=(a_task("t-1"), a_task("t-2", 1)))
     same((await store.list_tasks(run.number))[0], task)
     same(len(await store.list_tasks(run.number)), 2)
@@ -242,7 +242,7 @@ async def the_end_of_a_run_cancels_its_tasks_but_not_those_of_its_last_turn(stor
     run = await worker.commit(await worker.begin("o-1"), new_tasks=early)
     await worker.commit(run, closing=Closing("completed", b"[]"), new_tasks=(a_task("t-2", 2),))
     same(await store.list_cancelled(worker.lease), [an_id("t-1")])
-    (task,) = await worker.claim_tasks()
+    task = only(await worker.claim_tasks())
     same(task.id, an_id("t-2"))
 
 

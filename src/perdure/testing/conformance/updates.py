@@ -101,7 +101,8 @@ async def an_update_that_is_open_when_its_run_ends_is_answered_with_an_error(sto
     await store.request_update("o-1", None, JOB, "waits")
     await store.close_run("o-1", None, Closing("terminated"))
     for update_id in ("taken", "waits"):
-        answer = msgspec.json.decode(await store.get_answer("o-1", None, update_id) or b"{}")
+        answer = msgspec.json.decode(await store.get_answer("o-1", None, update_id) or b"null")
+        same(answer is None, False)
         same((answer["id"], answer["kind"], answer["error"]["type"]), (update_id, "update", "RunClosed"))
     same((await store.request_update("o-1", None, JOB, "waits")).answer is None, False)
 
