@@ -442,10 +442,25 @@ async def test_a_retry_after_the_mutation_takes_results_and_reservations_over(wo
     await world.store.begin_mutation(world.owner, "mail", "r1", "append")
     await world.store.end_mutation(world.owner, "mail", "r1", "success", b"7")
     await world.fail("failed:logic", "emitting", "success")
-    retried = await world.begin("r2", retry_of="r1", takes_over=True)
+    retried = await world.begin("r2", retry_of="r1", takes_over=True, stage="emitting")
     assert (retried.stage, retried.mutation, retried.result) == ("emitting", "success", b"7")
     assert (retried.prepared, retried.wake_us, retried.ledger is not None) == (b"{}", 5, True)
     await world.check()
+    await world.commit("r2")
+    assert await world.statuses() == ["consumed 1", "pending 1", "pending 1"]
+
+
+@told
+async def test_a_run_that_waited_for_approval_keeps_what_it_prepared_and_tries_its_mutation_anew(world: World) -> None:
+    """L7: it goes on from its last checkpoint."""
+    await world.begin()
+    await world.prepare("a")
+    await world.store.begin_mutation(world.owner, "mail", "r1", "append")
+    await world.fail("paused:approval", "mutating", "failure")
+    retried = await world.begin("r2", retry_of="r1", takes_over=True, stage="prepared")
+    assert (retried.stage, retried.mutation, retried.prepared, retried.ledger) == ("prepared", "none", b"{}", None)
+    await world.store.begin_mutation(world.owner, "mail", "r2", "append")
+    await world.store.end_mutation(world.owner, "mail", "r2", "success", None)
     await world.commit("r2")
     assert await world.statuses() == ["consumed 1", "pending 1", "pending 1"]
 
@@ -488,7 +503,7 @@ def test_a_person_decides_what_became_of_a_mutation(decision: Decision, stage: s
         assert (run.retry_us, run.ledger.next_us, run.ledger.decided_by) == (world.now, None, decision.decided_by)
         assert (await world.statuses())[0] == ("pending 2" if decision.release else "reserved 1")
         if mutation == "skipped":
-            await world.begin("r2", retry_of="r1", takes_over=True)
+            await world.begin("r2", retry_of="r1", takes_over=True, stage="emitting")
             await world.commit("r2")
             assert (await world.statuses())[0] == "skipped 1"
             with pytest.raises(UsageError, match="does not wait"):

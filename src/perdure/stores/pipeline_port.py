@@ -86,9 +86,9 @@ class HandlerRunStore(Protocol):
     async def begin_run(self, owner: int, pipeline: str, beginning: RunBeginning) -> HandlerRun | None:
         """An active run. None: the pipeline has been paused meanwhile. `LeaseLost`.
 
-        `retry_of` is the open run, and is open no more; what it has reserved goes to this run with `takes_over`, and
-        is pending again without it. What took over goes on at emitting, once the mutation is known to have happened or
-        was skipped (L7). `UsageError` while another run is open.
+        `retry_of` is the open run, and is open no more. With `takes_over` this run has what that one has prepared and
+        reserved, and (unless it begins at stage prepared) what became of its mutation; without, what was reserved is
+        pending again. `UsageError` while another run is open.
         """
         ...
 

@@ -155,13 +155,17 @@ class HandlerRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunBeginning(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that begins. With `takes_over` it has the results and the reservations of the run `retry_of` (L7)."""
+    """A run that begins. With `takes_over` it has the reservations and results of the run `retry_of` (L7).
+
+    `stage` is then where it goes on: at prepared without what became of the mutation, which is to be tried anew.
+    """
 
     run: str
     handler: str
     key: str
     retry_of: str | None = None
     takes_over: bool = False
+    stage: Stage = "preparing"
     attempt: int = 1
     times: Times | None = None  # of its handler, from now on
 

@@ -216,15 +216,10 @@ def _begun(rows: PipelineRows, row: PipelineRow, handler: HandlerRow, beginning:
         rows.release(row.name, old.id)
         return run
     rows.hand_over(row.name, old.id, run.id)
-    return replace(
-        run,
-        stage="emitting" if old.mutation in ("success", "skipped") else old.stage,
-        mutation=old.mutation,
-        prepared=old.prepared,
-        wake_us=old.wake_us,
-        result=old.result,
-        ledger=old.ledger,
-    )
+    run = replace(run, stage=beginning.stage, prepared=old.prepared, wake_us=old.wake_us)
+    if beginning.stage == "prepared":
+        return run
+    return replace(run, mutation=old.mutation, result=old.result, ledger=old.ledger)
 
 
 def _looked_up(
