@@ -4,7 +4,7 @@
 # make test ARGS="-k signal -x"       arguments for pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check test-pythons mutants bench format lock clean
+.PHONY: help setup demo test check test-pythons mutants bench format lock clean
 
 export PYTHON
 unexport PYTHONPATH PYTHONHOME
@@ -17,6 +17,9 @@ help: ## list these commands
 
 setup: ## make .venv: the package and the locked tools
 	@scripts/setup
+
+demo: setup ## 200 orders, a worker killed half-way, and an audit: under a minute
+	@$(bin)/perdure demo $(ARGS)
 
 test: setup ## run the everyday tests
 	$(bin)/python -m pytest $(ARGS)
