@@ -16,8 +16,8 @@ class Deadlock(PerdureError):
     """On virtual time nothing is scheduled, and nothing can come from outside: the program would wait for ever."""
 
 
-def deadlock(loop: asyncio.AbstractEventLoop) -> Deadlock:
-    """The error, with what each task of the loop waits for."""
+def deadlock(loop: asyncio.AbstractEventLoop, notes: list[str]) -> Deadlock:
+    """The error, with what each task of the loop waits for, and further lines of those who know more."""
     tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
     lines = [f"  task {task.get_name()} waits {place_of(task)}" for task in tasks[:TASKS_SHOWN_MAX]]
     if len(tasks) > TASKS_SHOWN_MAX:
@@ -27,7 +27,7 @@ def deadlock(loop: asyncio.AbstractEventLoop) -> Deadlock:
         "Send what is waited for, or give the wait a timeout; if a thread of yours is to bring it, let it hold "
         "the clock (`VirtualClock.hold`)."
     )
-    return Deadlock("\n".join([happened, *lines, next_step]))
+    return Deadlock("\n".join([happened, *(f"  {note}" for note in notes), *lines, next_step]))
 
 
 def place_of(task: asyncio.Task[Any]) -> str:

@@ -9,11 +9,11 @@ rarely. So days cost nothing, and a test that waits for what never comes is told
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from perdure.app import Engine
@@ -60,21 +60,26 @@ async def virtual_engine(
             "settings": SETTINGS,
         }
         async with Engine(url, workflows=workflows, activities=activities, **{**surroundings, **options}) as engine:
-            try:
-                yield engine
-            except asyncio.CancelledError:
-                if block.deadlock is not None:
-                    block.deadlock.add_note(await _told(engine))
-                raise
+            block.notes = partial(_waits, engine)
+            yield engine
 
 
-async def _told(engine: Engine) -> str:
-    """What each run that is under way waits for."""
-    runs = await engine.store.list_runs(RunFilter(status=("running",)), RUNS_SHOWN_MAX)
-    lines = ["These runs are under way:" if runs else "No run is under way."]
-    for run in runs:
+def _waits(engine: Engine) -> list[str]:
+    """What each run that is under way waits for; nothing, if its store cannot be read without waiting."""
+    reading = _read_waits(engine)
+    try:
+        reading.send(None)
+    except StopIteration as done:
+        return done.value
+    reading.close()
+    return []
+
+
+async def _read_waits(engine: Engine) -> list[str]:
+    lines: list[str] = []
+    for run in await engine.store.list_runs(RunFilter(status=("running",)), RUNS_SHOWN_MAX):
         seen = await engine.handle(run.facts.workflow_id).describe()
         if seen.blocked is not None:
-            lines.append(f"  {seen.id} ({seen.type}) is blocked: {seen.blocked.reason}")
-        lines += [f"  {seen.id} ({seen.type}) waits for {wait.what} at {wait.source}" for wait in seen.waiting]
-    return "\n".join(lines)
+            lines.append(f"run {seen.id} ({seen.type}) is blocked: {seen.blocked.reason}")
+        lines += [f"run {seen.id} ({seen.type}) waits for {wait.what} at {wait.source}" for wait in seen.waiting]
+    return lines

@@ -75,6 +75,7 @@ class virtual_time:  # noqa: N801 - reads as what it does
         self, clock: VirtualClock | None = None, *, start: datetime | None = None, patience: float | None = None
     ) -> None:
         self.deadlock: Deadlock | None = None  # what interrupts the block
+        self.notes: Callable[[], list[str]] = list  # lines that a deadlock of its loop tells too
         self.number = 0  # how many blocks its loop has had before
         self.start = start
         self._clock = clock
@@ -84,7 +85,7 @@ class virtual_time:  # noqa: N801 - reads as what it does
         self._cancelling = 0
 
     def __enter__(self) -> VirtualClock:
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         virtual = _virtual_of(loop)
         if virtual is None:
             patience = PATIENCE_SECONDS if self._patience is None else self._patience
@@ -127,13 +128,13 @@ class virtual_time:  # noqa: N801 - reads as what it does
         if self._task is None or self._task.done() or self.deadlock is not None:
             return False
         assert self._virtual is not None
-        self.deadlock = deadlock(self._virtual.loop)
-        return self._task.cancel("deadlock")
+        self.deadlock = self._virtual.deadlock()
+        return self._task.cancel(str(self.deadlock))
 
 
 def running_clock() -> VirtualClock | None:
     """The clock of the running event loop, if that is on virtual time."""
-    virtual = _virtual_of(asyncio.get_running_loop())
+    virtual = _virtual_of(_running_loop())
     return virtual.clock if virtual is not None else None
 
 
@@ -161,6 +162,10 @@ class _Virtual:
             clock.start_at(math.ceil(real_now * EXACT_PER_SECOND) / EXACT_PER_SECOND)  # time does not go back
         self._put_in()
         self._shift_timers(clock.monotonic() - real_now)
+
+    def deadlock(self) -> Deadlock:
+        """What a deadlock of this loop says now."""
+        return deadlock(self.loop, [note for block in self.blocks for note in block.notes()])
 
     def left(self, block: virtual_time) -> None:
         """A block has ended; with the last one the loop is as it was."""
@@ -196,7 +201,7 @@ class _Virtual:
 
     def _on_deadlock(self) -> None:
         if not any(block.interrupt() for block in reversed(self.blocks)):
-            raise deadlock(self.loop)
+            raise self.deadlock()
 
     def _wake(self) -> None:
         try:
@@ -242,6 +247,16 @@ class _Virtual:
         except BaseException:
             self.selector.child_ended(child)
             raise
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError(
+            "virtual time needs a running event loop of asyncio's, and there is none: call this in a coroutine that "
+            "`perdure.testing.run_virtual` or `asyncio.run` runs"
+        ) from None
 
 
 def _virtual_of(loop: asyncio.AbstractEventLoop) -> _Virtual | None:
