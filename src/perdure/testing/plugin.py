@@ -14,22 +14,37 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture(scope="session")
+def hash_seeds() -> Iterator[Any]:
+    """Processes with other hash seeds, in which the runs of `harness` are replayed as well."""
+    from perdure.testing.hash_seeds import HashSeeds
+
+    processes = HashSeeds()
+    yield processes
+    processes.close()
+
+
 @pytest.fixture
-def harness() -> Iterator[Callable[..., Any]]:
-    """Make harnesses with `harness(workflow, *args)`; each is replayed strictly when the test ends."""
+def harness(hash_seeds: Any) -> Iterator[Callable[..., Any]]:
+    """Make harnesses with `harness(workflow, *args)`; each is replayed strictly when the test ends, here and elsewhere.
+
+    Elsewhere is in processes with other hash seeds, if they can import the workflow.
+    """
+    from perdure.define.workflow import definition_of
     from perdure.testing import Harness
 
-    made: list[Any] = []
+    made: list[tuple[Any, Any]] = []
 
     def make(workflow: Any, *args: Any, **options: Any) -> Any:
         one: Any = Harness(workflow, *args, **options)
-        made.append(one)
+        made.append((one, definition_of(workflow)))
         return one
 
     yield make
-    for one in made:
+    for one, definition in made:
         if one.turns:
             one.replay()
+            hash_seeds.check(one, definition)
 
 
 @pytest.fixture
