@@ -56,11 +56,13 @@ class Stage:
         self.claims: list[Task] = []
         self.retries: list[Report] = []
         self.accepted: dict[str, bool] = {}  # whether the store took what an attempt came to
+        self.errors: list[dict[str, Any]] = []  # what the event loop had to report
         self._seq = 0
         self._called = asyncio.Event()
         self._background: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: self.errors.append(context))
         await self.store.open()
         self.lease = await self.store.open_lease(self.name, self.settings.queues, 1_000_000_000)
         begun = await self.store.start_run(a_start("order-1", claim=self.lease.number))
@@ -75,6 +77,7 @@ class Stage:
         for task in self._background:
             task.cancel()
         await self.store.close()
+        assert self.errors == []
 
     # --- TaskHost ---------------------------------------------------------------------------------
 

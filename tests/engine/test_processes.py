@@ -242,6 +242,25 @@ def test_a_time_limit_counts_from_when_the_function_is_called_and_ends_it(tmp_pa
     virtual(main)
 
 
+def test_the_limit_of_an_attempt_does_not_count_how_long_it_waits_for_a_process(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, samples.waits, samples.process_id, processes=1) as stage:
+            first = await stage.schedule(samples.waits, "info", str(mark))
+            await really(lambda: said(mark))
+            second = await stage.schedule(samples.process_id, timeout=0.5, retry=ONCE)
+            await really(lambda: len(stage.runner.running) == 2)
+            later_us = clock.now_us() + 1_000_000
+            await until(lambda: clock.now_us() > later_us)
+            stage.runner.cancel(first)
+            job, (attempt,) = await stage.answer(second)
+            assert value_of(job) > 0
+            assert attempt.started_us > later_us
+
+    virtual(main)
+
+
 def test_one_that_waits_for_a_process_is_cancelled_without_one(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
 

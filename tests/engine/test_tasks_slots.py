@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from perdure import activity, heartbeat
 from perdure.model import jobs
+from perdure.stores.records import Task
 from perdure.testing.clock import VirtualClock
 from tests.engine.performing import Stage, pause, really, until, value_of, virtual
 
@@ -164,6 +166,43 @@ def test_a_slot_is_reserved_only_where_it_is_free_and_nobody_waits_for_it() -> N
     virtual(main)
 
 
+def test_a_queue_that_was_full_is_asked_again_once_there_is_room() -> None:
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, price, queues={"default": 2}) as stage:
+            await until(lambda: not stage.runner.backlog)
+            ids = [await stage.schedule(price, n) for n in range(2)]
+            stage.runner.backlog.add("default")
+            await stage.runner.claim()
+            assert (stage.runner.free, stage.runner.backlog) == ({"default": 0}, {"default"})
+            for id in ids:
+                await stage.answer(id)
+
+    virtual(main)
+
+
+def test_what_was_claimed_under_a_lease_that_is_lost_meanwhile_is_not_begun() -> None:
+    """E3."""
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, price) as stage:
+            await until(lambda: not stage.runner.backlog)
+            real = stage.store.claim_tasks
+
+            async def claim_and_lose(owner: int, queue: str, names: Sequence[str], limit: int) -> list[Task]:
+                tasks = await real(owner, queue, names, limit)
+                if tasks:
+                    stage.lease = await stage.store.open_lease("w-1", stage.settings.queues, 10)
+                return tasks
+
+            stage.store.claim_tasks = claim_and_lose
+            id = await stage.schedule(price, 1)
+            await pause(1)
+            assert (stage.claims, stage.runner.running, stage.runner.free) == ([], {}, {"default": 100})
+            assert not stage.answers[id].done()
+
+    virtual(main)
+
+
 def test_a_store_that_cannot_be_reached_leaves_the_slots_free_and_the_work_to_be_claimed() -> None:
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, price) as stage:
@@ -192,6 +231,7 @@ def test_a_polite_stop_lets_activities_finish_and_hands_over_what_does_not() -> 
     @activity
     async def long() -> None:
         heartbeat("started")
+        await pause(0.1)
         heartbeat("half-way")
         await pause(1_000)
 

@@ -135,7 +135,8 @@ def test_a_thread_whose_limit_is_over_holds_up_no_final_answer() -> None:
         async with Stage(clock, hangs) as stage:
             failure = await stage.failure(hangs, timeout=7, retry=ONCE)
             assert (failure.type, stage.seconds()) == ("Timeout", 7)
-            assert stage.runner.free == {"default": 99}
+            await pause(100)
+            assert (stage.runner.free, len(stage.runner.abandoned)) == ({"default": 99}, 1)
             gate.set()
             await really(lambda: stage.runner.free == {"default": 100})
 

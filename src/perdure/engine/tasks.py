@@ -164,8 +164,6 @@ class TaskRunner:
 
     def ended(self, attempt: Attempt, outcome: Outcome) -> None:
         """An attempt's function has ended. If it was answered before, only its slot is free again."""
-        if attempt.over:
-            return
         attempt.over = True
         if attempt in self.abandoned:
             self.abandoned.discard(attempt)
@@ -188,10 +186,11 @@ class TaskRunner:
         """Take no more; give what runs a moment, then ask it to stop. What is left is handed over with the lease."""
         self._stopping = True
         await self._until_idle(self._settings.drain_seconds)
-        for attempt in list(self.running.values()):
+        left = list(self.running.values())
+        for attempt in left:
             self._stop(attempt, "stop")
         await self._until_idle(STOP_SECONDS)
-        await self._beats.save(self.running.values())
+        await self._beats.save(left)
         for attempt in list(self.running.values()):
             self._settle(attempt)
         self._stopped = True
@@ -291,12 +290,7 @@ class TaskRunner:
             self._host.answered(task, jobs.Failed(task.seq, failure), record)
             return
         report = Report(id=task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us)
-        if attempt.unsaved is None:
-            self._host.retried(task, report)
-        else:  # the next attempt finds what this one said last
-            saving = attempt.loop.create_task(self._save_and_retry(attempt, report))
-            self._saving.add(saving)
-            saving.add_done_callback(self._saving.discard)
+        self._retry(attempt, report)
 
     def _hand_back(self, attempt: Attempt) -> None:
         """Its task was cancelled by somebody else, as when a loop shuts down: that is no failure of the activity."""
@@ -304,7 +298,15 @@ class TaskRunner:
         wait = backoff(HANDED_BACK.initial, HANDED_BACK.factor, HANDED_BACK.maximum, attempt.task.attempt)
         retry_us = record.ended_us + round(wait * MICROS)
         report = Report(id=attempt.task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us, counts=False)
-        self._host.retried(attempt.task, report)
+        self._retry(attempt, report)
+
+    def _retry(self, attempt: Attempt, report: Report) -> None:
+        if attempt.unsaved is None:
+            self._host.retried(attempt.task, report)
+        else:  # the next attempt finds what this one said last
+            saving = attempt.loop.create_task(self._save_and_retry(attempt, report))
+            self._saving.add(saving)
+            saving.add_done_callback(self._saving.discard)
 
     async def _save_and_retry(self, attempt: Attempt, report: Report) -> None:
         await self._beats.save([attempt])
@@ -341,8 +343,7 @@ class TaskRunner:
         attempt.answered = True
         if attempt.over:
             _clear(attempt)
-        if self.running.get(attempt.task.id) is attempt:
-            del self.running[attempt.task.id]
+        self.running.pop(attempt.task.id, None)
         if not self.running and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
