@@ -302,6 +302,14 @@ def test_restart_recovers_flags_from_what_is_stored() -> None:
     assert decide(ran(state, "events"), NOW) == Start("woken")
 
 
+def test_a_producer_that_was_running_at_the_crash_is_overdue() -> None:
+    """Seed 004, "Persisted State": next_run_at is stored when a run ends, and so still says when it was due."""
+    state = start(deploy(idle(POLL), NOW), "poll", NOW)
+    assert state.producers[0].next_run_at == NOW
+    assert not tick(state, NOW + HOUR).producers[0].queued  # an interval counts from the end
+    assert recover(state, NOW + MINUTE).producers[0].queued
+
+
 @pytest.mark.parametrize("handler", ["poll", "sheet"])
 def test_a_run_that_was_active_at_the_crash_is_recovered_first(handler: str) -> None:
     """Seed 004, "Restart Recovery" of runs (L9)."""

@@ -110,6 +110,7 @@ def state_of(pipeline: Pipeline, view: PipelineView, policy: PipelinePolicy) -> 
         pending={topic: moment_of(oldest) for topic, oldest in view.pending.items()},
         active=run.handler if run is not None and active else None,
         active_run=run.id if run is not None and active else None,
+        active_since=moment_of(run.created_us) if run is not None and active else None,
         blocked=None if run is None or active else blocked_of(run),
         paused=view.pipeline.paused,
     )

@@ -110,7 +110,10 @@ def deploy(state: State, now: datetime) -> State:
     """
     aware(now)
     _check(state)
-    producers = tuple(replace(one, next_run_at=now) for one in state.producers)
+    # One that is running runs again: what it began with was the old declaration.
+    producers = tuple(
+        replace(one, next_run_at=now, queued=one.queued or one.name == state.active) for one in state.producers
+    )
     consumers = tuple(replace(one, dirty=True) for one in state.consumers)
     blocked = state.blocked
     if blocked is not None and blocked.status == "failed:logic":
@@ -155,6 +158,7 @@ def recover(state: State, now: datetime) -> State:
         ),
         active=None,
         active_run=None,
+        active_since=None,
         blocked=blocked,
         in_a_row=0,
     )
@@ -166,7 +170,7 @@ def recover(state: State, now: datetime) -> State:
 def tick(state: State, now: datetime) -> State:
     """Time has passed: what is due is queued, at most once each (L6), whatever runs or blocks."""
     aware(now)
-    producers = tuple(replace(one, queued=one.queued or has_come(one.next_run_at, now)) for one in state.producers)
+    producers = tuple(replace(one, queued=one.queued or _has_fired(state, one, now)) for one in state.producers)
     consumers = tuple(replace(one, queued=one.queued or has_come(one.wake_at, now)) for one in state.consumers)
     return replace(state, producers=producers, consumers=consumers)
 
@@ -232,14 +236,14 @@ def commit(
     """
     one, state = _running(state, handler, now)
     if isinstance(one, Producer):
-        # Its time has come again while it was running: that is a trigger after its start, and is not lost.
-        queued = one.queued or has_come(one.next_run_at, now)
+        # Where its time has come again while it was running, that is a trigger after its start, and is not lost.
+        queued = one.queued or _has_fired(state, one, now)
         ended: Handler = replace(one, queued=queued, next_run_at=one.after(now))
     else:
         given = clamp_wake_at(wake_at, now, state.policy)
         kept = None if reserved else one.wake_at
         ended = replace(one, dirty=one.dirty or reserved, wake_at=given or kept)
-    state = replace(_put(state, ended), active=None, active_run=None)
+    state = replace(_put(state, ended), active=None, active_run=None, active_since=None)
     return state if pending is None else _learn(state, one, pending)
 
 
@@ -264,7 +268,7 @@ def fail(
     elif status == "paused:transient" and attempt <= state.policy.retries:
         retry_at = now + state.policy.backoff(attempt)
     blocked = Blocked(handler, run or state.active_run, status, attempt, now, retry_at)
-    return replace(state, active=None, active_run=None, blocked=blocked)
+    return replace(state, active=None, active_run=None, active_since=None, blocked=blocked)
 
 
 def retry(state: State, now: datetime) -> State:
@@ -328,11 +332,9 @@ def _swapped(handlers: tuple[H, ...], one: H) -> tuple[H, ...]:
 
 def _begin(state: State, handler: str, now: datetime, run: str | None) -> State:
     one = _find(state, handler)
-    state = replace(state, active=handler, active_run=run, blocked=None)
+    state = replace(state, active=handler, active_run=run, active_since=now, blocked=None)
     if isinstance(one, Producer):
-        # The next firing of a cron may come while it runs; an interval is counted from its end.
-        next_run_at = None if one.cron is None else one.after(now)
-        return _put(replace(state, in_a_row=0), replace(one, queued=False, next_run_at=next_run_at))
+        return _put(replace(state, in_a_row=0), replace(one, queued=False))
     wake_at = None if has_come(one.wake_at, now) else one.wake_at
     state = replace(state, in_a_row=state.in_a_row + 1)
     return _put(state, replace(one, dirty=False, queued=False, wake_at=wake_at))
@@ -349,6 +351,10 @@ def _running(state: State, handler: str, now: datetime) -> tuple[Handler, State]
     elif state.active != handler:
         raise UsageError(f"{state.active!r} is running, not {handler!r}: at most one run is active at a time")
     return _find(state, handler), state
+
+
+def _has_fired(state: State, producer: Producer, now: datetime) -> bool:
+    return producer.has_fired(now, state.active_since if producer.name == state.active else None)
 
 
 def _learn(state: State, ended: Handler, pending: Mapping[str, datetime | None]) -> State:

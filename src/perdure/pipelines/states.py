@@ -50,6 +50,15 @@ class Producer:
         """Its next time, if a run ends now."""
         return self.cadence.after(now) if self.cadence else None
 
+    def has_fired(self, now: datetime, running_since: datetime | None = None) -> bool:
+        """Whether its time has come; while it runs, whether it has come again.
+
+        An interval is counted from the end of a run, so it cannot.
+        """
+        if running_since is None:
+            return has_come(self.next_run_at, now)
+        return self.cron is not None and has_come(self.after(running_since), now)
+
     def is_due(self, now: datetime) -> bool:
         """Whether it is to run."""
         return self.queued or has_come(self.next_run_at, now)
@@ -102,6 +111,7 @@ class State:
     pending: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     active: str | None = None  # the handler that runs now
     active_run: str | None = None
+    active_since: datetime | None = None
     blocked: Blocked | None = None  # by the system
     paused: bool = False  # by a person: neither overwrites the other
     in_a_row: int = 0  # consumer runs since a producer ran last
@@ -110,9 +120,11 @@ class State:
     def __post_init__(self) -> None:
         object.__setattr__(self, "producers", tuple(self.producers))
         object.__setattr__(self, "consumers", tuple(self.consumers))
-        for topic, moment in self.pending.items():
+        given: dict[str, datetime | None] = {**self.pending}
+        pending = {topic: moment for topic, moment in given.items() if moment is not None}
+        for topic, moment in pending.items():
             aware(moment, f"the oldest pending event of topic {topic!r}")
-        object.__setattr__(self, "pending", MappingProxyType(dict(self.pending)))
+        object.__setattr__(self, "pending", MappingProxyType(pending))
 
     def __hash__(self) -> int:
         return hash((self.producers, self.consumers, frozenset(self.pending.items()), self.active, self.blocked))
