@@ -8,6 +8,7 @@ kernel.loop runs the steps; kernel.executor says when to drain.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from perdure import policies
@@ -15,6 +16,8 @@ from perdure.errors import Divergence, PerdureError, UsageError
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.units import Unit
 from perdure.model.turns import ChoiceRecord
+
+_key = attrgetter("key")  # not a function of Python: it is called for every unit of every round
 
 
 class Rounds:
@@ -89,10 +92,6 @@ class Rounds:
             self._loop.step(unit)
             if self._loop.violation is not None:
                 raise self._loop.violation
-
-
-def _key(unit: Unit) -> Any:
-    return unit.key
 
 
 def _nothing() -> None:
