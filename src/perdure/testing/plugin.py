@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -48,12 +49,18 @@ def harness(hash_seeds: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def replay_history() -> Callable[..., Any]:
-    """Replay a recorded transcript with `replay_history(path, workflow)`; a harness that stands at its end."""
+def replay_history(request: Any) -> Callable[..., Any]:
+    """Replay a recorded transcript with `replay_history(path)`; a harness that stands at its end.
+
+    The workflow is the one of that name in the test's own module, else in any module that is loaded; one that is given
+    as the second argument is taken instead.
+    """
     from perdure.testing import Harness, Transcript
 
-    def replay(path: str | Path, workflow: Any, **options: Any) -> Any:
-        return Harness.replay_transcript(workflow, Transcript.from_json(Path(path).read_text()), **options)
+    def replay(path: str | Path, workflow: Any = None, **options: Any) -> Any:
+        transcript = Transcript.from_json(Path(path).read_text("utf-8"))
+        found = _workflow_named(transcript.workflow, request.module) if workflow is None else workflow
+        return Harness.replay_transcript(found, transcript, **options)
 
     return replay
 
@@ -93,6 +100,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in asked if name in pyfuncitem.funcargs}
     _on_virtual_time(test, clock)(**given)
     return True
+
+
+def _workflow_named(name: str, test_module: Any) -> Any:
+    from perdure.define.workflow import DEFINITION, Workflow, definition_of
+    from perdure.errors import NotFound, UsageError
+
+    def named_in(modules: list[Any]) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        values: list[Any] = [value for module in modules for value in list(getattr(module, "__dict__", {}).values())]
+        for value in values:
+            is_definition = isinstance(value, Workflow) or (isinstance(value, type) and DEFINITION in vars(value))
+            if is_definition:
+                definition = definition_of(cast("object", value))
+                found |= {id(definition): definition} if definition.name == name else {}
+        return found
+
+    found = named_in([test_module]) or named_in(list(sys.modules.values()))
+    if not found:
+        raise NotFound(f"no workflow `{name}` is loaded: import it in the test, or give it as the second argument")
+    if len(found) > 1:
+        raise UsageError(f"there are {len(found)} workflows `{name}`: give the one to replay as the second argument")
+    return next(iter(found.values()))
 
 
 RUN_BY_OTHERS = ("anyio", "asyncio", "tornasync", "trio", "twisted")
