@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from perdure import InvalidValue, UsageError, workflow
+from perdure import InvalidValue, UsageError, each, workflow
 from perdure.define.workflow import definition_of
 from perdure.testing import Harness
 
@@ -37,3 +37,17 @@ def test_m9_a_version_is_text_or_a_whole_number() -> None:
 def test_section_6_a_turn_limit_that_is_none_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="the limit of a turn is a number of seconds"):
         Harness(idle, turn_limit=cast("float", wrong))
+
+
+def test_section_6_each_refuses_what_is_no_function_at_the_call() -> None:
+    @workflow
+    async def looping() -> str:
+        try:
+            each([1], cast("Any", 5))
+        except InvalidValue as error:
+            return str(error)
+        return "nothing was said"
+
+    h = Harness(looping)
+    h.start()
+    assert h.result == "each() needs a function of one item, not int"

@@ -32,6 +32,8 @@ class Each:
             raise InvalidValue("each() over a set: a set has no order; use sorted(…) or a list")
         if not isinstance(items, Iterable | AsyncIterable):
             raise InvalidValue(f"each() needs an iterable, not {type(items).__name__}")
+        if not callable(fn):
+            raise InvalidValue(f"each() needs a function of one item, not {type(fn).__name__}")
         if isinstance(limit, bool) or not isinstance(cast(object, limit), int) or limit < 1:
             raise InvalidValue(f"the limit of each() is a whole number from 1 on, not {limit!r}")
         desk.acting("each")
