@@ -73,7 +73,8 @@ def _is_meant(state: State, old: Run, start: Start) -> bool:
         return False
     if start.id_policy == "reject":
         raise AlreadyExists(f"the workflow id {facts.workflow_id!r} is taken by run {old.facts.run_id} ({old.status})")
-    if not same_start(old.facts, facts):
+    first = state.find(facts.workflow_id, old.facts.chain) if old.facts.chain else old  # generations have other inputs
+    if not same_start(first.facts, facts):
         what = "other input" if old.facts.workflow == facts.workflow else f"the workflow {old.facts.workflow!r}"
         raise AlreadyExists(
             f"the workflow id {facts.workflow_id!r} is taken by run {old.facts.run_id} with {what}; "
