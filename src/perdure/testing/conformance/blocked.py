@@ -121,6 +121,16 @@ async def a_run_that_is_tried_again_is_not_woken(stores: Stores) -> None:
     same((await store.wake_blocked(QUEUE), await reread(store, run)), (0, owned))
 
 
+async def what_is_not_blocked_any_more_is_not_woken(stores: Stores) -> None:
+    """A run that went on waits for what it waits for."""
+    store = await stores.open()
+    worker = await hire(store)
+    run = await worker.begin("o-1")
+    await store.block_run(worker.lease, run.number, Blocked(kind="error", reason="", since_us=1), [])
+    parked = await worker.commit(await worker.own(run), park=True)
+    same((await store.wake_blocked(QUEUE), await reread(store, run), await worker.claim()), (0, parked, []))
+
+
 async def a_block_keeps_the_answers_that_its_turn_should_have_taken(stores: Stores) -> None:
     """`reports` become messages of the run, which is not due before its time all the same."""
     store = await stores.open()

@@ -5,7 +5,16 @@ from __future__ import annotations
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Committed, NewPromise, Run, Sent, Settlement
 from perdure.testing.conformance.expecting import NotConforming, only, same
-from perdure.testing.conformance.making import JOB, a_child, a_commit, a_successor, a_task, an_answer, some_facts
+from perdure.testing.conformance.making import (
+    JOB,
+    a_child,
+    a_commit,
+    a_start,
+    a_successor,
+    a_task,
+    an_answer,
+    some_facts,
+)
 from perdure.testing.conformance.stage import Stores, Worker, begin, hire, numbers, reread, task_of
 
 ON = Closing("continued", b'"next"')
@@ -60,6 +69,18 @@ async def what_was_carried_comes_before_what_waits(stores: Stores) -> None:
     messages = await store.list_messages(new.number, 0)
     same([(m.number, m.job, m.message_id) for m in messages], [(1, b"1", "m-1"), (2, b"2", "m-2"), (3, b"3", "m-3")])
     same((new.accepted, new.consumed, await store.list_messages(run.number, 0)), (3, 0, []))
+
+
+async def the_message_of_a_start_is_carried_over(stores: Stores) -> None:
+    """A signal that came with the start of a run is one like any other (M1)."""
+    store = await stores.open()
+    worker = await hire(store)
+    run = (await store.start_run(a_start("o-1", message=b"1", message_id="m-1"))).run
+    await store.start_run(a_start("o-1", message=b"2"))
+    await store.request_update("o-1", None, b"3", "u-1")
+    new = await _next(store, worker, await worker.own(run))
+    messages = await store.list_messages(new.number, 0)
+    same([(m.job, m.message_id) for m in messages], [(b"1", "m-1"), (b"2", None), (b"3", None)])
 
 
 async def what_was_sent_while_the_last_turn_ran_is_carried_over(stores: Stores) -> None:
@@ -152,7 +173,7 @@ async def a_message_id_counts_for_all_generations(stores: Stores) -> None:
 
 
 async def a_chain_of_generations_loses_and_doubles_nothing(stores: Stores) -> None:
-    """Messages sent between and within the turns of thirty generations arrive once each, in order."""
+    """Messages of thirty generations arrive once each, in order; some wait through several of them."""
     store, other = await stores.open(), await stores.open()
     worker = await hire(store, seconds=1000)
     run = await worker.begin("o-1")
@@ -161,8 +182,9 @@ async def a_chain_of_generations_loses_and_doubles_nothing(stores: Stores) -> No
         for i in range(3):
             await other.accept_message("o-1", None, b"%d" % (3 * generation + i), message_id=f"{generation}-{i}")
         messages = await store.list_messages(run.number, 0)
-        taken += [message.job for message in messages[:-1]]
-        await worker.commit(run, consumed=len(messages) - 1, closing=ON, successor=a_successor(run))
+        taking = 0 if generation % 3 else len(messages) - 1
+        taken += [message.job for message in messages[:taking]]
+        await worker.commit(run, consumed=taking, closing=ON, successor=a_successor(run))
         run = await worker.own(await store.get_run("o-1"))
     taken += [message.job for message in await store.list_messages(run.number, 0)]
     same(taken, [b"%d" % i for i in range(90)])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perdure.stores.answers import AttemptNotes, attempt_notes
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Report, Run, Task
-from perdure.testing.conformance.expecting import only, same
+from perdure.testing.conformance.expecting import only, raises, same
 from perdure.testing.conformance.making import JOB, a_beat, a_retry, a_task, an_answer, an_attempt
 from perdure.testing.conformance.stage import Stores, Worker, hire, numbers, reread, task_of
 
@@ -167,3 +167,11 @@ async def an_answer_to_a_run_that_has_ended_is_dropped(stores: Stores) -> None:
     same(await store.report_tasks([an_answer(task)]), [True])
     same((await reread(store, run), (await store.counts())["messages"]), (ended, 0))
     same((await store.counts())["tasks"], 0)
+
+
+async def a_report_that_says_nothing_is_refused(stores: Stores) -> None:
+    """Either `job` or `retry_us`: with neither, nothing is written, for the reports beside it neither."""
+    store, _, run, task = await _taken(stores)
+    nothing = replace(an_answer(task), job=None)
+    await raises(Exception, store.report_tasks([an_answer(task), nothing]))
+    same((await task_of(store, run), await store.list_messages(run.number, 0)), (task, []))

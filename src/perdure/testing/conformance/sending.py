@@ -99,12 +99,12 @@ async def a_run_may_send_to_a_child_that_the_same_turn_starts(stores: Stores) ->
 
 
 async def a_run_may_send_to_itself(stores: Stores) -> None:
-    """It has a message more, and is not parked."""
+    """It has a message more, and is not parked; no other run was told."""
     store = await stores.open()
     worker = await hire(store)
     run = await worker.begin("o-1")
     answer = await worker.try_commit(run, sent=(Sent(workflow_id="o-1", job=SIGNAL),), park=True)
-    same(isinstance(answer, Committed) and (answer.pending, answer.parked), (1, False))
+    same(isinstance(answer, Committed) and (answer.pending, answer.parked, answer.told), (1, False, ()))
     same([m.job for m in await store.list_messages(run.number, 0)], [SIGNAL])
 
 

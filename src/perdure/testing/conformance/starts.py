@@ -225,6 +225,17 @@ async def a_run_may_start_with_a_message(stores: Stores) -> None:
     same((message.number, message.job, message.message_id), (1, JOB, "m-1"))
 
 
+async def a_run_that_starts_later_does_so_with_its_message(stores: Stores) -> None:
+    """What comes with the start does not hasten it; what comes behind does."""
+    store = await stores.open()
+    worker = await hire(store, seconds=100)
+    later = stores.clock.now_us() + 5 * SECOND
+    await store.start_run(a_start("o-1", wake_us=later, message=JOB))
+    same((await worker.claim(), await store.get_next_wake(["default"])), ([], later))
+    await store.accept_message("o-1", None, JOB)
+    same(len(await worker.claim()), 1)
+
+
 async def a_start_with_a_message_tells_an_open_run(stores: Stores) -> None:
     """Where the run is there and open, the message is accepted for it, and makes it due."""
     store = await stores.open()
