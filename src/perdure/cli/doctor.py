@@ -76,8 +76,8 @@ async def _examine(url: str, *, quiet: bool) -> Report:
         async with Client(url) as client:
             return await _read(client, url, quiet=quiet)
     except (StoreCorrupt, StoreUnavailable) as error:
-        finding = Finding("file", "-", None, str(error), ADVICE["file"])
-        return Report(url, {}, [], [finding])
+        advice = ADVICE["file"] if isinstance(error, StoreCorrupt) else "nothing of it could be read"
+        return Report(url, {}, [], [Finding("file", "-", None, str(error), advice)])
 
 
 async def _read(client: Client, url: str, *, quiet: bool) -> Report:

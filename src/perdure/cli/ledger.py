@@ -1,6 +1,7 @@
 """The ledger of the demo: what its activities wrote, and the audit of that.
 
-Pure, but for reading the file. Used by demo; demoshop writes it. The store is not asked: what the outside has seen is what counts.
+Pure, but for reading the file. Used by demo; demoshop writes it. The store is not asked: what counts is what the
+outside has seen.
 """
 
 from __future__ import annotations

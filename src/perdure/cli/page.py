@@ -111,12 +111,13 @@ def _holders(seen: Seen) -> str:
     one = seen.description
     if one.leases:
         return ", ".join(
-            f"{clean(lease.worker)} ({'until ' + clock_time(lease.expires, seen.now)})" for lease in one.leases
+            f"{clean(lease.worker)} (lease {lease.number}, until {clock_time(lease.expires, seen.now)})"
+            for lease in one.leases
         )
     there = live_workers(seen.leases, one.queue, micros(seen.now))
     if there:
         names = ", ".join(clean(lease.name) for lease in there[:3]) + (" …" if len(there) > 3 else "")
-        return f"nobody, it needs nobody now; queue `{one.queue}` is served by {names}"
+        return f"nobody now; queue `{one.queue}` is served by {names}"
     return f"nobody, and nobody serves queue `{one.queue}`"
 
 

@@ -5,6 +5,7 @@ Used by every command. Rich is imported when something is printed with it.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+TRAILING = re.compile(r" +$", re.MULTILINE)
 PIPE_COLUMNS = 200  # of what is no terminal: nothing is cut off there for want of room
 
 
@@ -20,9 +22,10 @@ def console(*, err: bool = False) -> Console:
     """Where people read."""
     from rich.console import Console
 
-    stream = sys.stderr if err else sys.stdout
+    stream: Any = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else PIPE_COLUMNS
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    file: Any = stream if stream.isatty() else _WithoutTrailingSpaces(stream)
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:
@@ -57,3 +60,20 @@ def as_json(value: Any) -> str:
     import msgspec
 
     return clean(msgspec.json.encode(value).decode())
+
+
+class _WithoutTrailingSpaces:
+    """A stream that is no terminal: columns are not filled up for nobody."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(TRAILING.sub("", text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return False

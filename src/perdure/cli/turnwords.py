@@ -12,9 +12,11 @@ import msgspec
 
 from perdure.cli.saying import clean
 from perdure.cli.words import failure_line, span
+from perdure.errors import Failure
 from perdure.model import jobs
 from perdure.model.commands import CANCELLING, Command
 
+read_failure = msgspec.json.Decoder(tuple[Failure]).decode
 VALUE_LENGTH_MAX = 60
 VERBS = {
     "schedule_activity": "activity",
@@ -51,7 +53,7 @@ def job_text(job: jobs.Recorded, names: Mapping[int, str], length_max: int = VAL
     if isinstance(job, jobs.Cancelled):
         return f"{_named(job.seq, names)} cancelled"
     if isinstance(job, jobs.Fired):
-        return f"{_named(job.seq, names)} fired"
+        return f"{names.get(job.seq) or f'timer #{job.seq}'} fired"
     return _message_text(job, length_max)
 
 
@@ -65,8 +67,10 @@ def command_text(command: Command, length_max: int = VALUE_LENGTH_MAX) -> str:
         return f"{verb} {name}({_arguments(command, length_max)})"
     if kind in ("signal_external", "cancel_external"):
         return f"{verb} {command.options.get('id', '')} {name}".rstrip()
-    if kind in ("complete", "fail"):
+    if kind == "complete":
         return f"{verb} {value_text(command.input[0] if command.input else None, length_max)}"
+    if kind == "fail":
+        return f"{verb} {value_cut(failure_line(read_failure(command.encoded)[0]), length_max)}"
     if kind in CANCELLING:
         return f"{verb} #{command.seq}"
     given = value_text(command.input, length_max) if command.input else ""
