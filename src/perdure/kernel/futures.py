@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from perdure.errors import SchedulerViolation
 from perdure.kernel.entries import DelayHandle, Ending
-from perdure.kernel.innards import CLEANING_UP, ENTER_TASK, LEAVE_TASK, LOCK_ACQUIRE, WAITING_FOR_CONDITION
+from perdure.kernel.innards import CLEANING_UP, ENTER_TASK, LEAVE_TASK, LOCK_ACQUIRE, WAITING_FOR_CONDITION, chain_of
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import UNIT, Unit
 
@@ -359,14 +359,13 @@ class UnitTask(LoopFuture):
 
     def _clean_up(self) -> object:
         """The clean-up of asyncio's own in which it stands: a cancelled scope interrupts it once, and not again."""
-        awaited: Any = self.coroutine
         outer: Any = None
-        while awaited is not None:
-            code = getattr(awaited, "cr_code", None)
+        outer_code: object = None
+        for awaited, frame in chain_of(self.coroutine):
+            code = frame.f_code
             if code in CLEANING_UP:
                 return awaited
-            if code is LOCK_ACQUIRE and getattr(outer, "cr_code", None) in WAITING_FOR_CONDITION:
+            if code is LOCK_ACQUIRE and outer_code in WAITING_FOR_CONDITION:
                 return outer
-            outer = awaited
-            awaited = getattr(awaited, "cr_await", None)
+            outer, outer_code = awaited, code
         return None

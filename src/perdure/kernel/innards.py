@@ -6,9 +6,11 @@ Read by kernel.loop, kernel.futures and kernel.primitives.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from asyncio import futures, tasks
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 # What asyncio offers to the authors of other loops; its type stubs leave it out.
@@ -30,6 +32,34 @@ CLEANING_UP = {
 }
 WAITING_FOR_CONDITION = {asyncio.Condition.wait.__code__}
 LOCK_ACQUIRE = asyncio.Lock.acquire.__code__
+
+
+# How a coroutine awaits an asynchronous generator, and what else stands between two frames without showing the next.
+_BETWEEN = frozenset({"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"})
+
+
+def chain_of(awaited: Any) -> list[tuple[Any, FrameType]]:
+    """What a paused coroutine awaits, and what that awaits, each with its frame, the outermost first."""
+    chain: list[tuple[Any, FrameType]] = []
+    while awaited is not None:
+        if _is_between(awaited):
+            awaited = next((one for one in gc.get_referents(awaited) if _kind(one) or _is_between(one)), None)
+            continue
+        kind = _kind(awaited)
+        if not kind:
+            break
+        chain.append((awaited, getattr(awaited, f"{kind}_frame")))
+        awaited = getattr(awaited, f"{kind}_await", None) or getattr(awaited, f"{kind}_yieldfrom", None)
+    return chain
+
+
+def _is_between(awaited: Any) -> bool:
+    return type(awaited).__name__ in _BETWEEN
+
+
+def _kind(awaited: Any) -> str:
+    """The letters of a coroutine's attributes; empty for what has no frame."""
+    return next((kind for kind in ("cr", "gi", "ag") if getattr(awaited, f"{kind}_frame", None) is not None), "")
 
 
 def called_by_wait_for() -> bool:

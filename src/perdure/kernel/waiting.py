@@ -5,21 +5,18 @@ Read from the paused coroutines when somebody asks; it costs a turn nothing.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from perdure.kernel.callsite import PERDURE, is_workflow_code, origin
 from perdure.kernel.desk import Desk
 from perdure.kernel.futures import Joint, LoopFuture, PlainFuture, UnitTask
-from perdure.kernel.innards import shielded_by
+from perdure.kernel.innards import chain_of, shielded_by
 from perdure.model.turns import Waiting
 
 # The functions in which the primitives of asyncio wait, where the name of the function does not say it.
 PRIMITIVES: Final = {"wait_for_notification": "Condition.wait"}
 PASSED_BY: Final = {"wait_for", "timeout", "run_callable"}  # they wait for something else, which says more
-# How a coroutine awaits an asynchronous generator, and what else stands between two frames without showing the next.
-BETWEEN_FRAMES: Final = {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
 
 
 def waits(desk: Desk) -> list[Waiting]:
@@ -27,7 +24,7 @@ def waits(desk: Desk) -> list[Waiting]:
     found: list[Waiting] = []
     for unit in sorted(desk.loop.units, key=lambda unit: unit.key):
         for task in [task for task in unit.tasks if task.waiter is not None]:
-            frames = frames_of(task.coroutine)
+            frames = [frame for _, frame in chain_of(task.coroutine)]
             what = _what(task, frames)
             if (
                 what is not None
@@ -53,26 +50,6 @@ def described(waiter: Any) -> str | None:
         return f"shield: {_listed([protected])}"
     what = getattr(waiter, "what", None)
     return what if isinstance(what, str) else None
-
-
-def frames_of(awaited: Any) -> list[Any]:
-    """The frames of a paused coroutine, the outermost first."""
-    frames: list[Any] = []
-    while awaited is not None:
-        if type(awaited).__name__ in BETWEEN_FRAMES:
-            awaited = next((one for one in gc.get_referents(awaited) if _kind(one)), None)
-            continue
-        kind = _kind(awaited)
-        if not kind:
-            break
-        frames.append(getattr(awaited, f"{kind}_frame"))
-        awaited = getattr(awaited, f"{kind}_await", None) or getattr(awaited, f"{kind}_yieldfrom", None)
-    return frames
-
-
-def _kind(awaited: Any) -> str:
-    """The letters of a coroutine's attributes; empty for what has no frame."""
-    return next((kind for kind in ("cr", "gi", "ag") if getattr(awaited, f"{kind}_frame", None) is not None), "")
 
 
 def _source(frames: list[Any]) -> str:
