@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -92,6 +93,24 @@ async def closed(waits: Waits) -> None:
     await one.aclose()
 
 
+@asynccontextmanager
+async def managed(waits: Waits) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await waits
+
+
+async def left(waits: Waits) -> None:
+    async with managed(waits):
+        pass
+
+
+async def left_with_an_error(waits: Waits) -> None:
+    async with managed(waits):
+        raise ValueError
+
+
 async def limited(waits: Waits) -> None:
     await asyncio.wait_for(waits, 50)
 
@@ -105,6 +124,8 @@ BETWEEN: dict[str, Callable[[Waits], Awaitable[None]]] = {
     "anext with a default": nexted,
     "asend": sent,
     "aclose": closed,
+    "a context manager that is left": left,
+    "a context manager that is left with an error": left_with_an_error,
     "wait_for": limited,
 }
 
