@@ -71,6 +71,17 @@ async def a_question_is_forgotten(stores: Stores) -> None:
     await store.forget_question(question.number)
 
 
+async def a_question_may_be_forgotten_with_its_answer(stores: Stores) -> None:
+    """Also one that was answered just before: nothing of it is left."""
+    store = await stores.open()
+    await begin(store, "o-1")
+    question = await store.ask("o-1", None, "state", b"[]")
+    await store.answer(question.number, b"1")
+    await store.forget_question(question.number)
+    same((await store.take_answer(question.number), (await store.counts())["questions"]), (None, 0))
+    same(await store.list_questions(ORDER), [])
+
+
 async def a_run_that_has_ended_can_be_asked(stores: Stores) -> None:
     """Queries are answered from history, whether a run is open or not."""
     store = await stores.open()
