@@ -114,6 +114,14 @@ def waits(how: str, mark: str) -> str:
 
 
 @activity(executor="process")
+def leaves(mark: str) -> str:
+    """Is done, and soon after that its process is gone."""
+    say(mark, f"begun {os.getpid()}")
+    threading.Timer(0.2, os._exit, [1]).start()
+    return "done"
+
+
+@activity(executor="process")
 def forks(mark: str) -> None:
     """Leaves a grandchild with everything that it has open."""
     if os.fork() == 0:

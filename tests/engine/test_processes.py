@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ def said(mark: Path) -> list[str]:
 
 
 def is_alive(pid: int) -> bool:
+    """Whether it runs: neither gone, nor dead and not yet waited for."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return not Path("/proc").exists() or "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc/self").exists() else True
 
 
 def test_arguments_and_results_go_there_and_back() -> None:
@@ -140,6 +142,24 @@ def test_a_death_is_noticed_although_a_grandchild_keeps_everything_open(tmp_path
         async with Stage(clock, samples.forks, processes=1) as stage:
             failure = await stage.failure(samples.forks, str(tmp_path / "mark"), retry=ONCE)
             assert failure.type == "ProcessDied"
+
+    virtual(main)
+
+
+def test_what_a_process_said_before_it_died_counts_and_it_is_given_nothing_more(tmp_path: Path) -> None:
+    """Its last words and its death are noticed at the same time."""
+    mark = tmp_path / "mark"
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, samples.leaves, samples.process_id, processes=1) as stage:
+            first = await stage.schedule(samples.leaves, str(mark))
+            second = await stage.schedule(samples.process_id, retry=ONCE)
+            await really(lambda: said(mark))
+            while is_alive(int(said(mark)[0].split()[1])):  # the loop sees nothing of it meanwhile
+                pass
+            threading.Event().wait(0.2)
+            assert value_of((await stage.answer(first))[0]) == "done"
+            assert value_of((await stage.answer(second))[0]) > 0
 
     virtual(main)
 

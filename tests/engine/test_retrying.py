@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from perdure import ApplicationError, Retry, activity
-from perdure.engine.retrying import RetryRule, backoff, jittered, rule_of, seconds_to_wait, timed_out
+from perdure.engine.retrying import (
+    PUT_OFF,
+    RetryRule,
+    backoff,
+    jittered,
+    rule_of,
+    seconds_after_deaths,
+    seconds_to_wait,
+    timed_out,
+)
 from perdure.errors import Failure
 from perdure.model import jobs
 from perdure.testing.clock import VirtualClock
@@ -70,6 +79,26 @@ def test_a_time_out_says_which_limit_it_was(limit: str, option: str, retryable: 
     assert (failure.type, failure.retryable) == ("Timeout", retryable)
     assert failure.message == f"the {limit.replace('_', '-')} limit of 2.5 s (`{option}`) was over"
     assert failure.details == {"limit": limit, "seconds": 2.5}
+
+
+DIED = "worker_died"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "wait"),
+    [
+        ([], None),
+        ([DIED] * 4, None),
+        ([DIED] * 5, 1),
+        ([DIED] * 5 + [PUT_OFF], None),
+        ([DIED] * 5 + [PUT_OFF, DIED], 2),
+        ([DIED] * 5 + [PUT_OFF, DIED] * 9, 60),
+        ([DIED] * 4 + ["failed", DIED], None),
+        ([DIED] * 4 + ["handed_over"], None),
+    ],
+)
+def test_an_activity_whose_workers_all_die_slows_down(outcomes: list[str], wait: float | None) -> None:
+    assert seconds_after_deaths(outcomes) == wait
 
 
 # --- carried out --------------------------------------------------------------------------------
@@ -186,5 +215,33 @@ def test_what_a_store_wrote_of_the_attempts_is_what_the_answer_carries() -> None
             job, done = await stage.answer(id)
             assert isinstance(job, jobs.Resolved)
             assert done[:1] == task.attempts
+
+    virtual(main)
+
+
+def test_a_worker_s_death_is_not_counted_as_a_failure_and_after_five_of_them_there_is_a_pause() -> None:
+    """E4: what takes every worker down with it must not do so as fast as they can be started."""
+
+    @activity
+    async def busy() -> None:
+        await pause(1_000)
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, busy, flaky, queues={"default": 1}) as stage:
+            first = await stage.schedule(busy)
+            await until(lambda: stage.runner.running)
+            id = await stage.schedule(flaky, 0, retry=Retry(attempts=1))
+            for _ in range(5):
+                dying = await stage.store.open_lease("dying", {}, 1)
+                assert len(await stage.store.claim_tasks(dying.number, "default", ["flaky"], 9)) == 1
+                await pause(2)
+                await stage.store.end_dead_leases()
+            stage.runner.cancel(first)
+            stopped = stage.seconds()
+            job, done = await stage.answer(id)
+            assert value_of(job) == "through"
+            assert [one.outcome for one in done] == ["worker_died"] * 5 + ["put_off", "completed"]
+            assert stage.seconds() == pytest.approx(stopped + 1 + 10)
+            assert stage.runner.free == {"default": 1}
 
     virtual(main)

@@ -78,6 +78,9 @@ class Attempt:
         self._beat: bytes | None = None
         self._beat_is_coming = False
 
+    def __str__(self) -> str:
+        return f"attempt {self.task.attempt} of activity `{self.task.name}` of run {self.task.workflow_id}"
+
     # --- what the activity asks -------------------------------------------------------------------
 
     @property
@@ -136,6 +139,13 @@ class Attempt:
         if start is not None and self.task.attempt == 1 and self.task.scheduled_us + round(start * MICROS) <= now_us:
             return "schedule_to_start"
         return "schedule_to_close" if self.close_us is not None and self.close_us <= now_us else None
+
+    def forget_timers(self) -> None:
+        """No limit of it counts any more."""
+        for timer in (self.timer, self.pulse):
+            if timer is not None:
+                timer.cancel()
+        self.timer = self.pulse = None
 
     def outcome_of_stop(self) -> Outcome:
         """What it came to, if it ended because it was stopped."""

@@ -6,13 +6,16 @@ Out: seconds to wait, or None where the failure is final.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from perdure.errors import Failure
 
+DEATHS_AT_ONCE = 5  # a worker's death is not the activity's failure, but one that ends workers must not do so at once
+PUT_OFF = "put_off"  # what the record of an attempt says that was not made for that reason
 RETRYABLE_LIMITS = frozenset({"start_to_close", "heartbeat"})
 
 
@@ -57,6 +60,15 @@ def timed_out(limit: str, options: Mapping[str, Any]) -> Failure:
     how_long = "" if seconds is None else f" of {seconds:g} s"
     text = f"the {limit.replace('_', '-')} limit{how_long} (`{option}`) was over"
     return Failure("Timeout", text, details={"limit": limit, "seconds": seconds}, retryable=limit in RETRYABLE_LIMITS)
+
+
+def seconds_after_deaths(outcomes: Sequence[str]) -> float | None:
+    """How long an activity has to wait whose last attempts all ended with their worker; None: it may begin."""
+    if not outcomes or outcomes[-1] != "worker_died":
+        return None
+    since = list(takewhile(lambda outcome: outcome in ("worker_died", PUT_OFF), reversed(outcomes)))
+    deaths = since.count("worker_died")
+    return None if deaths < DEATHS_AT_ONCE else backoff(1, 2, 60, deaths - DEATHS_AT_ONCE + 1)
 
 
 def backoff(initial: float, factor: float, maximum: float, times: int) -> float:

@@ -19,7 +19,7 @@ from perdure.engine.attempts import LIMITS, MICROS, Attempt, Place, Why
 from perdure.engine.beats import Beats
 from perdure.engine.calling import Callee, Outcome
 from perdure.engine.processes import InProcesses, check_importable
-from perdure.engine.retrying import RetryRule, backoff, rule_of, seconds_to_wait
+from perdure.engine.retrying import PUT_OFF, RetryRule, backoff, rule_of, seconds_after_deaths, seconds_to_wait
 from perdure.engine.settings import Settings
 from perdure.errors import Failure, UsageError
 from perdure.model import jobs
@@ -131,8 +131,31 @@ class TaskRunner:
             if self._stopping or owner != self._host.owner():  # it goes back with the lease
                 self._freed(queue)
                 continue
+            if task.attempts and self._is_put_off(task):
+                continue
             self._host.claimed(task)
             self.start(task)
+
+    def _is_put_off(self, task: Task) -> bool:
+        wait = seconds_after_deaths([attempt.outcome for attempt in task.attempts])
+        if wait is None:
+            return False
+        logger.error(
+            "activity `%s` of run %s: its last attempts all ended with their workers, so it may be what ends them; "
+            "the next one is put off by %g s",
+            task.name,
+            task.workflow_id,
+            wait,
+        )
+        now_us = self._clock.now_us()
+        record = AttemptRecord(
+            attempt=task.attempt, worker=self._host.name, started_us=now_us, ended_us=now_us, outcome=PUT_OFF
+        )
+        retry_us = now_us + round(wait * MICROS)
+        report = Report(id=task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us, counts=False)
+        self._host.retried(task, report)
+        self._freed(task.queue)
+        return True
 
     # --- attempts ---------------------------------------------------------------------------------
 
@@ -167,9 +190,9 @@ class TaskRunner:
         attempt.over = True
         if attempt in self.abandoned:
             self.abandoned.discard(attempt)
-            logger.info("%s has ended after all; its slot is free again", _words(attempt))
+            logger.info("%s has ended after all; its slot is free again", attempt)
         if attempt.answered:
-            _clear(attempt)
+            attempt.forget_timers()
         else:
             self._answer(attempt, outcome)
         self._freed(attempt.task.queue)
@@ -236,7 +259,7 @@ class TaskRunner:
         if attempt.why is not None or attempt.answered:
             return
         attempt.why = why
-        _clear(attempt)
+        attempt.forget_timers()
         attempt.place.stop(attempt)
         if attempt.over:
             return
@@ -252,7 +275,7 @@ class TaskRunner:
         logger.warning(
             "%s was asked to stop (%s) and did not within %g s: it is abandoned, and %s; "
             "its slot of queue `%s` stays taken until it ends, and so do %d in all",
-            _words(attempt),
+            attempt,
             attempt.why,
             self._settings.grace_seconds,
             what_is_left,
@@ -342,7 +365,7 @@ class TaskRunner:
     def _settle(self, attempt: Attempt) -> None:
         attempt.answered = True
         if attempt.over:
-            _clear(attempt)
+            attempt.forget_timers()
         self.running.pop(attempt.task.id, None)
         if not self.running and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
@@ -365,15 +388,3 @@ def _callee_of(activity: Activity[..., Any], places: Mapping[str, Place]) -> tup
     if isinstance(place, InProcesses):
         check_importable(activity)
     return callee, place
-
-
-def _clear(attempt: Attempt) -> None:
-    for timer in (attempt.timer, attempt.pulse):
-        if timer is not None:
-            timer.cancel()
-    attempt.timer = attempt.pulse = None
-
-
-def _words(attempt: Attempt) -> str:
-    task = attempt.task
-    return f"attempt {task.attempt} of activity `{task.name}` of run {task.workflow_id}"
