@@ -37,6 +37,9 @@ test-pythons: ## run the kernel's tests on every Python from 3.11 on that is her
 mutants: setup ## break the kernel on purpose, one rule at a time; every break must be noticed
 	$(bin)/python scripts/mutants.py $(ARGS)
 
+crash: setup ## kill an engine N times with SIGKILL, and look whether anything was lost or doubled
+	$(bin)/python -m tests.crash.driver $(or $(N),1000) $(SEED)
+
 bench: setup ## measure the kernel
 	$(bin)/python -m bench.kernel $(ARGS)
 
