@@ -11,6 +11,7 @@ from perdure.clock import Clock
 from perdure.stores.memory import MemoryStore
 from perdure.testing.conformance import CASES, NotConforming, changes, run_case
 from tests.stores import faulty_families as families
+from tests.stores import faulty_leases as owning
 from tests.stores import faulty_stores as faulty
 
 CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
@@ -39,7 +40,7 @@ CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
     faulty.AnswersGroupsInAnyOrder: ("groups-each_turn_of_a_group_is_answered_in_its_place",),
     faulty.ListsMessagesInAnyOrder: ("messages-messages_are_numbered_from_one_in_their_order",),
     faulty.AppendsTurnsInAnyOrder: ("fencing-a_turn_that_skips_one_is_refused",),
-    faulty.IgnoresPriority: (
+    owning.IgnoresPriority: (
         "claims-the_larger_priority_is_claimed_first",
         "claims-priority_goes_before_time_across_queues",
     ),
@@ -49,10 +50,10 @@ CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
         "fencing-a_turn_is_refused_once_another_has_taken_over",
         "fencing-a_turn_under_somebody_elses_lease_is_refused",
     ),
-    faulty.SharesRuns: ("claims-a_run_has_one_owner",),
-    faulty.GivesNumbersAgain: ("leases-the_number_of_a_lease_is_never_given_twice",),
-    faulty.KeepsTheDead: ("leases-a_worker_that_has_died_loses_its_runs_when_its_lease_has_expired",),
-    faulty.EndsTheLiving: ("leases-a_lease_is_renewed_for_as_long_as_it_was_opened_for",),
+    owning.SharesRuns: ("claims-a_run_has_one_owner",),
+    owning.GivesNumbersAgain: ("leases-the_number_of_a_lease_is_never_given_twice",),
+    owning.KeepsTheDead: ("leases-a_worker_that_has_died_loses_its_runs_when_its_lease_has_expired",),
+    owning.EndsTheLiving: ("leases-a_lease_is_renewed_for_as_long_as_it_was_opened_for",),
     # attempts
     faulty.IgnoresAttempts: (
         "fencing-a_report_under_a_lost_lease_is_refused",
@@ -65,7 +66,7 @@ CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
     faulty.ParksWhileMessagesWait: ("turns-a_run_is_not_parked_while_a_message_waits",),
     faulty.SleepsThroughMessages: ("messages-a_message_makes_a_parked_run_due_now",),
     faulty.SleepsThroughAnswers: ("reports-an_answer_becomes_a_message_of_its_run",),
-    faulty.ClaimsTooEarly: ("claims-a_run_is_not_claimed_before_it_is_due",),
+    owning.ClaimsTooEarly: ("claims-a_run_is_not_claimed_before_it_is_due",),
     faulty.TellsNobody: ("changes-a_start_elsewhere_is_told", "changes-a_question_from_elsewhere_is_told"),
     # left behind
     faulty.DropsCancels: ("cancels-a_free_task_that_is_not_wanted_is_gone",),
@@ -114,7 +115,7 @@ def test_a_planted_fault_is_caught(
 
 
 def test_there_are_faults_enough_and_none_is_forgotten() -> None:
-    classes = [item for module in (faulty, families) for _, item in inspect.getmembers(module, inspect.isclass)]
+    classes = [item for module in (faulty, families, owning) for _, item in inspect.getmembers(module, inspect.isclass)]
     planted = {item for item in classes if issubclass(item, MemoryStore)}
     assert planted - {MemoryStore} == set(CAUGHT_BY)
     assert len(CAUGHT_BY) >= 15
