@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -48,7 +49,7 @@ class MemoryEvents(Part):
     async def list_events(self, pipeline: str, topic: str, limit: int, after: int = 0) -> list[StoredEvent]:
         with self._reading() as state:
             events = pipeline_rows(state).look_up(pipeline, topic).events
-            return [event for event in events.values() if event.number > after][:limit]
+            return list(islice((event for event in events.values() if event.number > after), limit))
 
     async def count_events(self, pipeline: str) -> Mapping[str, Mapping[EventStatus, int]]:
         with self._reading() as state:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -166,7 +167,7 @@ class MemoryHandlerRuns(Part):
             rows = pipeline_rows(state)
             rows.find(pipeline)
             runs = (rows.runs[id] for id in rows.chains.get(pipeline, ()))
-            return [run for run in runs if run.number > after][:limit]
+            return list(islice((run for run in runs if run.number > after), limit))
 
 
 def _handler(row: PipelineRow, name: str) -> HandlerRow:

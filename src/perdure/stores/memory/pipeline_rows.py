@@ -179,10 +179,10 @@ class PipelineRows:
     def oldest(self, pipeline: str) -> dict[str, int]:
         """When the oldest pending event of each topic that has one was published."""
         found: dict[str, int] = {}
-        for (owner, name), topic in self.topics.items():
-            if owner == pipeline:
-                for number in topic.waiting.first(1):
-                    found[name] = topic.events[number].published_us
+        for name in self.find(pipeline).topics:
+            topic = self.topics.get((pipeline, name))
+            for number in topic.waiting.first(1) if topic else ():
+                found[name] = self.topic(pipeline, name).events[number].published_us
         return found
 
 
