@@ -117,7 +117,7 @@ def waits(how: str, mark: str) -> str:
 def leaves(mark: str) -> str:
     """Is done, and soon after that its process is gone."""
     say(mark, f"begun {os.getpid()}")
-    threading.Timer(0.2, os._exit, [1]).start()
+    threading.Timer(0.5, os._exit, [1]).start()
     return "done"
 
 

@@ -164,6 +164,21 @@ def test_what_a_process_said_before_it_died_counts_and_it_is_given_nothing_more(
     virtual(main)
 
 
+def test_an_activity_that_was_given_to_a_dying_process_and_never_called_gets_another() -> None:
+    """Also with no retry at all: nothing has happened yet."""
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, samples.process_id, processes=1) as stage:
+            pid = value_of(await stage.perform(samples.process_id))
+            os.kill(pid, signal.SIGSTOP)  # it does not take what it is given
+            second = await stage.schedule(samples.process_id, retry=ONCE)
+            await really(lambda: second in stage.runner.running)
+            os.kill(pid, signal.SIGKILL)
+            assert value_of((await stage.answer(second))[0]) != pid
+
+    virtual(main)
+
+
 def test_an_interpreter_that_cannot_be_started_fails_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, samples.process_id, processes=1) as stage:

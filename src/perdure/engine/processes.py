@@ -136,7 +136,12 @@ class InProcesses:
             self._idle.remove(child)
         if attempt is not None:
             self._at.pop(attempt, None)
-            self._over(attempt, attempt.outcome_of_stop() if attempt.why is not None else _died(attempt, how))
+            if attempt.why is not None:
+                self._over(attempt, attempt.outcome_of_stop())
+            elif child.has_served and not attempt.begun:  # what went before ended it: this one was never called
+                self._waiting.appendleft(attempt)
+            else:
+                self._over(attempt, _died(attempt, how))
         self._assign()
 
     def _over(self, attempt: Attempt, outcome: Outcome) -> None:
@@ -165,6 +170,7 @@ class Child:
         self._signal: signal.Signals | None = None  # what it got, or gets as soon as it is there
         self._timer: asyncio.TimerHandle | None = None
         self._is_dead = False
+        self.has_served = False
         self.ended: asyncio.Future[None] = loop.create_future()
         self._line, theirs = socket.socketpair()
         self._line.setblocking(False)
@@ -268,6 +274,7 @@ class Child:
             attempt.host.began(attempt)
         else:
             self._attempt = None
+            self.has_served = True
             self._loop.remove_reader(self._line)
             if self._signal is not None:
                 self.kill()  # what an interruption leaves behind is not used again
