@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from perdure import InvalidValue, UsageError, each, workflow
+from perdure import InvalidValue, UsageError, each, sleep, workflow
 from perdure.define.workflow import definition_of
-from perdure.testing import Harness
+from perdure.testing import Harness, Transcript
 
 
 @workflow
@@ -51,3 +51,16 @@ def test_section_6_each_refuses_what_is_no_function_at_the_call() -> None:
     h = Harness(looping)
     h.start()
     assert h.result == "each() needs a function of one item, not int"
+
+
+@pytest.mark.parametrize("seconds", [-1, 10**30], ids=str)
+def test_section_6_a_transcript_with_a_timer_that_cannot_be_is_refused(seconds: int) -> None:
+    @workflow
+    async def sleeping() -> None:
+        await sleep(77)
+
+    h = Harness(sleeping)
+    h.start()
+    text = h.transcript.to_json().replace("77", str(seconds))
+    with pytest.raises(InvalidValue, match="turn 0, command 0: the seconds of a timer are 0 to"):
+        Transcript.from_json(text)

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from perdure import policies
+from perdure.codec.durations import SECONDS_MAX
 from perdure.errors import Failure, InvalidValue
 from perdure.model.commands import CANCELLING, KINDS, NOTHING, SEQUENCED, Command
 from perdure.model.jobs import Cancelled, Failed, Fired, Recorded, Resolved, Signalled, Started, UpdateRequested
@@ -145,6 +146,8 @@ def _check_command(command: Command, place: str) -> None:
             msgspec.convert(command.input[0], reads)
         except msgspec.ValidationError as error:
             raise InvalidValue(f"this is no transcript: {place}: `input[0]` of {kind}: {error}") from error
+    if kind == "start_timer":
+        _expect(0 <= command.input[0] <= SECONDS_MAX, f"{place}: the seconds of a timer are 0 to {SECONDS_MAX}")
 
 
 def _is(raw: msgspec.Raw, kind: type) -> bool:
