@@ -60,7 +60,7 @@ def campaign(kills: int, seed: int, folder: Path, say: Any = None) -> Report:
             time.sleep(rng.uniform(*LIFE_SECONDS))  # the instant is what is random here
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
         unfinished = _unfinished(entries(ledger))
         if len(unfinished) >= UNFINISHED_MIN:
             report.kills += 1
