@@ -312,7 +312,9 @@ class Worker:
         for cancel in prepared.commit.cancels:
             self.tasks.cancel(cancel.id)
         live.blocked_tries = 0
-        if any(not task.claimed and task.queue in self.tasks.free for task in prepared.commit.new_tasks):
+        unclaimed = {task.queue for task in prepared.commit.new_tasks if not task.claimed} & self.tasks.free.keys()
+        if unclaimed:  # whoever has looked while the turn was being committed has not found them
+            self.tasks.backlog |= unclaimed
             self.wake()
         if prepared.commit.closing is not None:
             self.closed(live.number, prepared.commit.closing)
