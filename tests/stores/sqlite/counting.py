@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import apsw
 
@@ -28,7 +29,7 @@ class CountingFile(apsw.VFSFile):
         if self._vfs.full:
             raise apsw.FullError("no room")
         self._vfs.writes[self._ending] += 1
-        write: Any = super().xWrite  # pyright: ignore[reportUnknownMemberType]
+        write = cast("Callable[[Any, int], None]", super().xWrite)  # pyright: ignore[reportUnknownMemberType]
         write(data, offset)
 
 

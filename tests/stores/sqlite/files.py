@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import apsw
 
 from perdure.clock import Clock, SystemClock
-from perdure.stores.records import NewTask, Run
+from perdure.stores.records import Closing, NewPromise, NewTask, Run, Settlement, UpdateAnswer
 from perdure.stores.sqlite import SqliteStore
-from perdure.testing.conformance.making import JOB, a_commit, a_start, a_task
+from perdure.testing.conformance.making import JOB, a_child, a_commit, a_start, a_task
 
 T = TypeVar("T")
 
@@ -61,10 +61,18 @@ async def fill(store: SqliteStore, width: int = 4) -> int:
                 a_task(f"{named} claimed", 0, claimed=True),
                 a_task(f"{named} free", 1, queue="slow", options=b'{"retry": 3}'),
             )
-            run = await commit(store, run, lease.number, new_tasks=new, waiting=b"[1]")
+            promised = (NewPromise(seq=2, name="paid", key=f"invoice {named}"), NewPromise(seq=3, name="sent"))
+            child = a_child(run, f"c-{named}", 4, close="abandon")
+            run = await commit(
+                store, run, lease.number, new_tasks=new, waiting=b"[1]", promises=promised, children=(child,)
+            )
+            await store.request_update(run.facts.workflow_id, None, JOB, f"u-{generation}")
+            await store.request_update(run.facts.workflow_id, None, JOB, "u-open")
+            await store.settle_promise(run.facts.workflow_id, None, "sent", Settlement(value=b"1"))
             await store.accept_message(run.facts.workflow_id, None, JOB, message_id=f"m-{named}")
             await store.accept_message(run.facts.workflow_id, None, JOB)
-            run = await commit(store, run, lease.number, consumed=1)
+            answered = (UpdateAnswer(f"u-{generation}", b"7"),)
+            run = await commit(store, run, lease.number, consumed=1, answers=answered)
             if generation == "first":
                 await end(store, run)
         await store.ask(f"o-{number}", None, "total", b"[]")
@@ -74,8 +82,6 @@ async def fill(store: SqliteStore, width: int = 4) -> int:
 
 async def end(store: SqliteStore, run: Run) -> None:
     """End a run from outside."""
-    from perdure.stores.records import Closing
-
     await store.close_run(run.facts.workflow_id, run.facts.run_id, Closing("completed", b"1"))
 
 

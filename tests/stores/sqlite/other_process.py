@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from threading import Event
@@ -25,6 +26,16 @@ async def hold(store: SqliteStore, _: int) -> None:
     run = (await store.start_run(a_start("o-1", claim=lease.number))).run
     await store.commit_turns([a_commit(run, lease.number, new_tasks=(a_task("t", claimed=True),))])
     say(lease.number)
+    await asyncio.to_thread(Event().wait)
+
+
+async def fork(store: SqliteStore, _: int) -> None:
+    """The same, with another process forked off that lives on until its input ends."""
+    lease = await store.open_lease("other", {}, 600.0)
+    if os.fork() == 0:
+        os.write(1, b"%d\n" % lease.number)
+        os.read(0, 1)
+        os._exit(0)
     await asyncio.to_thread(Event().wait)
 
 
@@ -55,7 +66,7 @@ async def main() -> None:
     _, path, what, *numbers = sys.argv
     store = SqliteStore(path, SystemClock())
     await store.open()
-    await {"hold": hold, "write": write, "tell": tell}[what](store, int(numbers[0]) if numbers else 0)
+    await {"hold": hold, "fork": fork, "write": write, "tell": tell}[what](store, int(numbers[0]) if numbers else 0)
     await store.close()
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import pytest
@@ -22,7 +22,20 @@ from tests.stores.sqlite.files import begin, commit, fill, look, with_store
 
 SEED = 20260101
 DAMAGES = 500
-TABLES = ("runs", "states", "turns", "messages", "tasks", "leases", "questions", "counters", "migrations")
+TABLES = (
+    "runs",
+    "states",
+    "turns",
+    "messages",
+    "message_ids",
+    "updates",
+    "promises",
+    "tasks",
+    "leases",
+    "questions",
+    "counters",
+    "migrations",
+)
 WIDTH = 4
 MISSING = "missing"
 
@@ -98,14 +111,17 @@ async def answers(store: SqliteStore) -> dict[str, Any]:
         except NotFound:
             found[name] = MISSING
 
-    for number in range(1, WIDTH * 2 + 1):
+    for number in range(1, WIDTH * 4 + 1):
         await ask(f"run {number}", store.get_runs([number]))
         await ask(f"turns {number}", store.list_turns(number))
         await ask(f"turns {number} after the first", store.list_turns(number, 0))
         await ask(f"messages {number}", store.list_messages(number, 0))
         await ask(f"tasks {number}", store.list_tasks(number))
+        await ask(f"children {number}", store.list_children(number))
     for number in range(WIDTH):
         await ask(f"newest {number}", store.get_run(f"o-{number}"))
+        await ask(f"answer {number}", store.get_answer(f"o-{number}", None, "u-second"))
+        await ask(f"open {number}", store.get_answer(f"o-{number}", None, "u-open"))
         for generation in ("first", "second"):
             run_id = a_start(f"o-{number}", run=generation).facts.run_id
             await ask(f"{generation} {number}", store.get_run(f"o-{number}", run_id))
@@ -123,10 +139,11 @@ def is_right(name: str, got: Any, truth: Any) -> bool:
     """
     if got is StoreCorrupt or got == truth or (got == MISSING and name.startswith(LOOKED_UP)):
         return True
-    return name in SETS and isinstance(got, list) and all(each in truth for each in got)
+    is_set = name in SETS or name.startswith("children")
+    return is_set and all(each in truth for each in cast("list[Any]", got))
 
 
-LOOKED_UP = ("newest", "first", "second")
+LOOKED_UP = ("newest", "first", "second", "answer", "open")
 SETS = ("pending", "leases", "cancelled", "questions")
 
 
@@ -213,13 +230,13 @@ def test_a_damaged_task_stops_its_run_and_no_other_task(tmp_path: Path) -> None:
     async def go_on(store: SqliteStore) -> None:
         lease = await store.open_lease("w-2", {}, 60.0)
         taken = await store.claim_tasks(lease.number, "slow", ["charge"], 100)
-        assert {task.run for task in taken} == {4, 6, 8}
-        damaged = (await store.get_runs([2]))[0]
+        assert {task.run for task in taken} == {7, 11, 15}
+        damaged = (await store.get_runs([3]))[0]
         assert damaged.blocked is not None
         assert "tasks, row" in damaged.blocked.reason
 
     with_store(path, fill)
-    look(path, "update tasks set options = x'7b7d' where run = 2 and seq = 1")
+    look(path, "update tasks set options = x'7b7d' where run = 3 and seq = 1")
     with_store(path, go_on)
 
 
@@ -234,7 +251,7 @@ def test_a_lost_turn_is_found(drop: int, tmp_path: Path) -> None:
         for read in (store.list_turns(1), store.list_turns(1, -1, 5)):
             with pytest.raises(StoreCorrupt):
                 await read
-        assert len(await store.list_turns(2)) == 2
+        assert len(await store.list_turns(3)) == 2
 
     with_store(path, work)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import apsw
 
 from perdure.clock import SystemClock
 from perdure.stores.sqlite import SqliteStore
-from perdure.stores.sqlite.locks import LeaseLocks
 from tests.stores.sqlite.files import begin, with_store
 
 
@@ -64,23 +61,3 @@ def test_files_without_a_lease_are_swept_up(tmp_path: Path) -> None:
         assert [each.name for each in folder.iterdir()] == [str(lease.number)]
 
     with_store(tmp_path / "store.db", work)
-
-
-def _wait(told: Event) -> None:
-    told.wait()
-
-
-def test_a_forked_process_does_not_keep_the_lock_of_the_one_that_died(tmp_path: Path) -> None:
-    """Activities in processes outlive a worker that is killed; its lease does not."""
-    context = multiprocessing.get_context("fork")
-    held, asking = LeaseLocks(str(tmp_path / "store.db")), LeaseLocks(str(tmp_path / "store.db"))
-    held.hold(1)
-    told = context.Event()
-    child = context.Process(target=_wait, args=(told,))
-    child.start()
-    assert not asking.is_gone(1)
-    held.let_go()
-    assert asking.is_gone(1)
-    told.set()
-    child.join()
-    asking.remove(1)

@@ -128,6 +128,20 @@ def test_a_killed_worker_frees_its_work_at_once(spawn: Spawn, tmp_path: Path) ->
     with_store(tmp_path / "store.db", work)
 
 
+def test_a_process_that_a_killed_worker_forked_off_does_not_keep_its_lease(spawn: Spawn, tmp_path: Path) -> None:
+    """Activities in processes may outlive their worker; its lease does not (E3)."""
+
+    async def work(store: SqliteStore) -> None:
+        other = spawn("fork")
+        number = int(await asyncio.to_thread(line, other))
+        assert await store.end_dead_leases() == []
+        other.kill()
+        other.wait()
+        assert [lease.number for lease in await store.end_dead_leases()] == [number]
+
+    with_store(tmp_path / "store.db", work)
+
+
 def test_a_killed_writer_leaves_the_store_whole(spawn: Spawn, tmp_path: Path) -> None:
     """At whatever moment it is killed (E8)."""
     with_store(tmp_path / "store.db", lambda store: begin(store, "o-1"))

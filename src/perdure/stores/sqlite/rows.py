@@ -22,18 +22,21 @@ from perdure.stores.records import (
     Lease,
     Message,
     NewRun,
+    Parent,
     Question,
     Run,
+    Settlement,
     Status,
     Task,
     Turn,
 )
 from perdure.stores.sqlite.access import Row, Value, to_json
 
-RUN_COLUMNS = 14
+RUN_COLUMNS = 19
 _blocked = msgspec.json.Decoder(Blocked).decode
 _attempts = msgspec.json.Decoder(tuple[Attempt, ...]).decode
 _queues = msgspec.json.Decoder(dict[str, int]).decode
+_settlement = msgspec.json.Decoder(Settlement).decode
 _ids = msgspec.json.Decoder(list[str]).decode
 _values_of = msgspec.structs.astuple
 
@@ -90,7 +93,9 @@ class State(msgspec.Struct):
     consumed: int = 0
     open_tasks: int = 0
     top_seq: int = -1  # the largest seq of a task so far: a new one beyond it cannot be there yet
+    kept: int = 0  # rows of message_ids, updates and promises that this run has written
     waiting: bytes | None = None
+    attributes: bytes = b"{}"
 
     @property
     def running(self) -> bool:
@@ -102,9 +107,11 @@ class State(msgspec.Struct):
 
 
 def facts_row(number: int, facts: NewRun, created_us: int) -> Row:
+    parent = facts.parent
     values = (
         number,
         facts.run_id,
+        facts.chain,
         facts.workflow_id,
         facts.workflow,
         facts.version,
@@ -114,7 +121,9 @@ def facts_row(number: int, facts: NewRun, created_us: int) -> Row:
         facts.input,
         facts.keywords,
         facts.started,
+        facts.attributes,
         facts.deadline_us,
+        *((None, None, None) if parent is None else (parent.run_id, parent.seq, parent.close)),
         created_us,
     )
     return sealed("runs", values)
@@ -126,18 +135,21 @@ def read_facts(row: Row) -> tuple[int, NewRun, int]:
     values: Any = verified("runs", row, row[0], run_id)
     facts = NewRun(
         run_id=values[1],
-        workflow_id=values[2],
-        workflow=values[3],
-        version=values[4],
-        queue=values[5],
-        priority=values[6],
-        seed=int(values[7]),
-        input=values[8],
-        keywords=values[9],
-        started=values[10],
-        deadline_us=values[11],
+        chain=values[2],
+        workflow_id=values[3],
+        workflow=values[4],
+        version=values[5],
+        queue=values[6],
+        priority=values[7],
+        seed=int(values[8]),
+        input=values[9],
+        keywords=values[10],
+        started=values[11],
+        attributes=values[12],
+        deadline_us=values[13],
+        parent=None if values[14] is None else Parent(run_id=values[14], seq=values[15], close=values[16]),
     )
-    return values[0], facts, values[12]
+    return values[0], facts, values[17]
 
 
 def state_row(state: State) -> Row:
@@ -181,6 +193,7 @@ def run_of(number: int, facts: NewRun, created_us: int, state: State) -> Run:
         accepted=state.accepted,
         consumed=state.consumed,
         waiting=state.waiting,
+        attributes=state.attributes,
     )
 
 
@@ -200,21 +213,78 @@ def read_turn(row: Row, run_id: str | None) -> Turn:
     return Turn(number=number, record=record, checksum=chain, notes=notes)
 
 
-def message_row(run: int, message: Message) -> Row:
-    return sealed(
-        "messages", (run, message.number, message.job, message.message_id, message.accepted_us, message.notes)
-    )
+def message_row(run: int, message: Message, answers: bool) -> Row:
+    told = (message.number, message.job, message.message_id, message.accepted_us, message.notes)
+    return sealed("messages", (run, *told, int(answers)))
 
 
 def read_message(row: Row, run_id: str | None) -> Message:
     """`StoreCorrupt`."""
     values: Any = verified("messages", row, _pair(row), run_id)
-    _, number, job, message_id, accepted_us, notes = values
+    _, number, job, message_id, accepted_us, notes, _ = values
     return Message(number=number, job=job, message_id=message_id, accepted_us=accepted_us, notes=notes)
 
 
 def _pair(row: Row) -> str:
     return f"{row[0]}/{row[1]}"
+
+
+class KnownId(msgspec.Struct):
+    """A row of `message_ids`, in the order of its columns."""
+
+    chain: str
+    message_id: str
+    run: int  # whose row it is
+    holder: int  # the run for which it waited last
+    number: int
+
+
+def known_id_row(known: KnownId) -> Row:
+    return sealed("message_ids", _values_of(known))
+
+
+def read_known_id(row: Row) -> KnownId:
+    """`StoreCorrupt`."""
+    return KnownId(*cast("Any", verified("message_ids", row, _pair(row))))
+
+
+class UpdateRow(msgspec.Struct):
+    """A row of `updates`, in the order of its columns."""
+
+    chain: str
+    id: str
+    run: int  # whose row it is
+    answer: bytes | None = None
+
+
+def update_row(update: UpdateRow) -> Row:
+    return sealed("updates", _values_of(update))
+
+
+def read_update(row: Row) -> UpdateRow:
+    """`StoreCorrupt`."""
+    return UpdateRow(*cast("Any", verified("updates", row, _pair(row))))
+
+
+class PromiseRow(msgspec.Struct):
+    """A row of `promises`, in the order of its columns."""
+
+    run: int
+    name: str
+    key: str | None = None
+    settlement: bytes | None = None  # a Settlement as JSON
+
+    def settled(self) -> Settlement | None:
+        return None if self.settlement is None else _settlement(self.settlement)
+
+
+def promise_row(promise: PromiseRow) -> Row:
+    return sealed("promises", _values_of(promise))
+
+
+def read_promise(row: Row) -> PromiseRow:
+    """`StoreCorrupt`."""
+    return PromiseRow(*cast("Any", verified("promises", row, _pair(row))))
 
 
 # --- tasks ---------------------------------------------------------------------------------------

@@ -2,72 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
-from perdure.errors import AlreadyExists, RunClosed, StoreCorrupt
+from perdure.errors import AlreadyExists, StoreCorrupt
 from perdure.stores.answers import replaced, same_start
 from perdure.stores.records import Begun, Blocked, Closing, NewRun, Run, RunFilter, Start
-from perdure.stores.sqlite import leases, messages, sql, states, tasks
+from perdure.stores.sqlite import messages, sql, states
 from perdure.stores.sqlite.access import Access, Row, Value, json_of
-from perdure.stores.sqlite.rows import RUN_COLUMNS, State, facts_row, read_run, run_of, state_row
+from perdure.stores.sqlite.messages import Claim
+from perdure.stores.sqlite.others import Others, add_run
+from perdure.stores.sqlite.rows import RUN_COLUMNS, read_run
 from perdure.stores.sqlite.states import Standing
 
 
 def start_run(access: Access, start: Start) -> Begun:
     facts = start.facts
     there = states.seek(access, facts.workflow_id)
-    if there is not None and _is_meant(there, start):
+    if there is not None and _is_meant(access, there, start):
         return _join(access, there, start)
     if access.row(sql.RUN_ID_TAKEN, facts.run_id) is not None:
         raise AlreadyExists(f"the run id {facts.run_id!r} is taken; every run needs one of its own")
-    number = (access.number(sql.LAST_RUN) or 0) + 1
+    if there is not None and there.state.running:
+        others = Others(access, there)
+        others.end(there, Closing("terminated", replaced(facts.run_id)))
+        others.save()
+    begun = _begin(access, start)
     if there is not None:
-        if there.state.running:
-            end(access, there.state, Closing("terminated", replaced(facts.run_id)))
-        there.state.followed_by = number
+        there.state.followed_by = begun.run.number
         states.save(access, there.state)
-    return _begin(access, start, number)
+    return begun
 
 
-def _is_meant(there: Standing, start: Start) -> bool:
+def _is_meant(access: Access, there: Standing, start: Start) -> bool:
     """Whether a start comes to the run that is there (E2). `AlreadyExists` if it may not."""
     facts, old, state = start.facts, there.facts, there.state
     if start.id_policy == "terminate" or (start.id_policy == "again" and not state.running):
         return False
     if start.id_policy == "reject":
         raise AlreadyExists(f"the workflow id {facts.workflow_id!r} is taken by run {old.run_id} ({state.status})")
-    if not same_start(old, facts):
+    first = states.find(access, old.workflow_id, old.chain).facts if old.chain else old  # generations have other inputs
+    if not same_start(first, facts):
         what = "other input" if old.workflow == facts.workflow else f"the workflow {old.workflow!r}"
         raise AlreadyExists(
             f"the workflow id {facts.workflow_id!r} is taken by run {old.run_id} with {what}; "
             "choose another id, or end that run with id_policy='terminate'"
         )
-    if start.message is not None and not state.running:
-        raise RunClosed(f"the run {facts.workflow_id!r} ({old.run_id}) has ended: it is {state.status}")
+    if start.message is not None and messages.known(access, there, start.message_id) is None:
+        states.refuse_closed(there)
     return True
 
 
 def _join(access: Access, there: Standing, start: Start) -> Begun:
     if start.message is None:
         return Begun(run=there.as_run(), new=False)
-    number, claimed = messages.accept(access, there.state, start.message, start.message_id, start.claim)
-    return Begun(run=there.as_run(), new=False, message=number, claimed=claimed)
+    number = messages.known(access, there, start.message_id)
+    if number is not None:
+        return Begun(run=there.as_run(), new=False, message=number)
+    message = states.new_message(access, start.message, start.message_id)
+    accepted = messages.accept(access, there, message, _claim(start))
+    return Begun(run=accepted.run, new=False, message=accepted.number, claimed=accepted.claimed)
 
 
-def _begin(access: Access, start: Start, number: int) -> Begun:
-    facts = start.facts
+def _begin(access: Access, start: Start) -> Begun:
     wake_us = access.now_us if start.wake_us is None else start.wake_us
-    state = State(number, facts.queue, facts.workflow, facts.priority, wake_us=wake_us)
-    claimed = wake_us <= access.now_us and start.claim is not None and leases.alive(access, start.claim)
-    if claimed:
-        state.owner = start.claim
-    access.write_row(sql.INSERT_RUN, facts_row(number, facts, access.now_us))
-    message = 0
+    there = add_run(access, start.facts, wake_us)
     if start.message is not None:
-        message = states.append_message(access, state, start.message, start.message_id, None)
-        state.wake_us = wake_us
-    access.write_row(sql.INSERT_STATE, state_row(state))
-    return Begun(run=run_of(number, facts, access.now_us, state), new=True, message=message, claimed=claimed)
+        messages.put(access, there, states.new_message(access, start.message, start.message_id))
+        there.state.wake_us = wake_us
+    claimed = wake_us <= access.now_us and _claim(start).take(access, there)
+    if claimed or start.message is not None:
+        states.save(access, there.state)
+    return Begun(run=there.as_run(), new=True, message=there.state.accepted, claimed=claimed)
+
+
+def _claim(start: Start) -> Claim:
+    return Claim(start.claim, (start.facts.workflow,))
 
 
 def get_run(access: Access, workflow_id: str, run_id: str | None) -> Run:
@@ -82,20 +91,10 @@ def close_run(access: Access, workflow_id: str, run_id: str | None, closing: Clo
     there = states.find(access, workflow_id, run_id)
     states.refuse_closed(there)
     before = there.as_run()
-    end(access, there.state, closing)
-    states.save(access, there.state)
+    others = Others(access, there)
+    others.end(there, closing)
+    others.save()
     return before
-
-
-def end(access: Access, state: State, closing: Closing, spared: Container[str] = ()) -> None:
-    """End a run: its messages and its open tasks go, but for those spared. The state is not saved yet."""
-    tasks.drop_all(access, state, spared)
-    if state.pending:
-        access.write(sql.DELETE_MESSAGES, state.number, state.accepted)
-    state.status = closing.status
-    state.result = closing.result
-    state.closed_us = access.now_us
-    state.owner = state.wake_us = state.blocked = state.waiting = None
 
 
 # --- lists ---------------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def _listed(row: Row) -> Run:
 
 def _as_far_as_legible(row: Row, error: StoreCorrupt) -> Run:
     """What a damaged run is called, for a list: nothing else of it is to be relied on."""
-    number, run_id, workflow_id, workflow = (row[at] for at in range(4))
+    number, run_id, _, workflow_id, workflow = (row[at] for at in range(5))
     facts = NewRun(
         run_id=str(run_id), workflow_id=str(workflow_id), workflow=str(workflow), seed=0, input=b"", started=b""
     )

@@ -5,6 +5,7 @@
 create table runs (
     number integer primary key,
     run_id text not null unique,
+    chain text not null, -- the run id of the first generation; empty for that one
     workflow_id text not null,
     workflow text not null,
     version text,
@@ -14,12 +15,18 @@ create table runs (
     input blob not null,
     keywords blob not null,
     started blob not null,
+    attributes blob not null,
     deadline_us integer,
+    parent text, -- its run id
+    parent_seq integer,
+    parent_close text,
     created_us integer not null,
     seal blob not null
 ) strict;
 create index runs_by_workflow_id on runs (workflow_id);
 create index runs_by_time on runs (created_us);
+create index runs_by_chain on runs (chain) where chain <> '';
+create index runs_by_parent on runs (parent) where parent is not null;
 
 create table states (
     number integer primary key,
@@ -39,7 +46,9 @@ create table states (
     consumed integer not null,
     open_tasks integer not null,
     top_seq integer not null,
+    kept integer not null, -- rows of message_ids, updates and promises that this run has written
     waiting blob,
+    attributes blob not null,
     seal blob not null
 ) strict;
 create index states_due on states (queue, priority desc, wake_us) where owner is null and wake_us is not null;
@@ -67,10 +76,41 @@ create table messages (
     message_id text,
     accepted_us integer not null,
     notes blob,
+    answers integer not null, -- whether it answers what the run has asked for
     seal blob not null,
     primary key (run, number)
 ) strict, without rowid;
-create index messages_by_id on messages (run, message_id) where message_id is not null;
+
+-- Ids that were ever accepted by a run or an earlier generation of it; where the message waited last.
+create table message_ids (
+    chain text not null,
+    message_id text not null,
+    run integer not null,
+    holder integer not null,
+    number integer not null,
+    seal blob not null,
+    primary key (chain, message_id)
+) strict, without rowid;
+
+create table updates (
+    chain text not null,
+    id text not null,
+    run integer not null,
+    answer blob,
+    seal blob not null,
+    primary key (chain, id)
+) strict, without rowid;
+create index updates_open on updates (chain) where answer is null;
+
+create table promises (
+    run integer not null,
+    name text not null,
+    key text,
+    settlement blob,
+    seal blob not null,
+    primary key (run, name)
+) strict, without rowid;
+create index promises_by_key on promises (key) where key is not null;
 
 create table tasks (
     id text not null primary key,

@@ -16,21 +16,24 @@ from perdure.stores.records import (
     Message,
     Question,
     Report,
+    Requested,
     Run,
     RunFilter,
+    Settlement,
     Start,
     Task,
     Turn,
     TurnCommit,
 )
-from perdure.stores.sqlite import endings, leases, messages, questions, runs, tasks, turns
+from perdure.stores.sqlite import endings, leases, messages, others, questions, runs, tasks, turns
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.locks import LeaseLocks
+from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.part import Part
 
 
 class SqliteRuns(Part):
-    """perdure.stores.port.RunStore and MessageStore."""
+    """perdure.stores.port.RunStore."""
 
     async def start_run(self, start: Start) -> Begun:
         return await self._write(runs.start_run, start)
@@ -50,6 +53,13 @@ class SqliteRuns(Part):
     async def close_run(self, workflow_id: str, run_id: str | None, closing: Closing) -> Run:
         return await self._write(runs.close_run, workflow_id, run_id, closing)
 
+    async def list_children(self, number: int) -> list[Run]:
+        return await self._read(others.list_children, number)
+
+
+class SqliteMessages(Part):
+    """perdure.stores.port.MessageStore."""
+
     async def accept_message(
         self,
         workflow_id: str,
@@ -61,10 +71,39 @@ class SqliteRuns(Part):
         claims: Sequence[str] = (),
     ) -> Accepted:
         found = (workflow_id, run_id)
-        return await self._write(messages.accept_message, found, job, message_id, claim, claims)
+        return await self._write(messages.accept_message, found, job, message_id, Claim(claim, claims))
 
     async def list_messages(self, number: int, after: int) -> list[Message]:
         return await self._read(messages.list_messages, number, after)
+
+    async def request_update(
+        self,
+        workflow_id: str,
+        run_id: str | None,
+        job: bytes,
+        update_id: str,
+        *,
+        claim: int | None = None,
+        claims: Sequence[str] = (),
+    ) -> Requested:
+        found = (workflow_id, run_id)
+        return await self._write(messages.request_update, found, job, update_id, Claim(claim, claims))
+
+    async def get_answer(self, workflow_id: str, run_id: str | None, update_id: str) -> bytes | None:
+        return await self._read(messages.get_answer, (workflow_id, run_id), update_id)
+
+    async def settle_promise(
+        self,
+        workflow_id: str | None,
+        run_id: str | None,
+        name: str,
+        settlement: Settlement,
+        *,
+        claim: int | None = None,
+        claims: Sequence[str] = (),
+    ) -> Accepted | None:
+        found = (workflow_id, run_id)
+        return await self._write(messages.settle_promise, found, name, settlement, Claim(claim, claims))
 
 
 class SqliteTurns(Part):

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 # --- runs and states -----------------------------------------------------------------------------
 
-INSERT_RUN = "insert into runs values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_RUN = "insert into runs values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 LAST_RUN = "select max(coalesce((select max(number) from runs), 0), coalesce((select max(number) from states), 0))"
+RUN_NUMBER = "select number from runs where run_id = ?"
 RUN_ID_TAKEN = "select 1 from runs where run_id = ?"
-INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 STATE = "select * from states where number = ?"
 UPDATE_STATE = """
 update states set queue = ?2, workflow = ?3, priority = ?4, status = ?5, blocked = ?6, result = ?7, closed_us = ?8,
     wake_us = ?9, owner = ?10, followed_by = ?11, last_turn = ?12, tail = ?13, accepted = ?14, consumed = ?15,
-    open_tasks = ?16, top_seq = ?17, waiting = ?18, seal = ?19
+    open_tasks = ?16, top_seq = ?17, kept = ?18, waiting = ?19, attributes = ?20, seal = ?21
 where number = ?1"""
 # The same where no indexed column changes: every index that an update names is written again, changed or not.
 UPDATE_STATE_STEP = """
-update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, waiting = ?, seal = ?
+update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, kept = ?, waiting = ?,
+    attributes = ?, seal = ?
 where number = ?"""
 
 RUN = "select runs.*, states.* from runs left join states using (number) where runs.number = ?"
@@ -28,6 +30,10 @@ select runs.*, states.* from runs left join states using (number) where runs.run
 NEWEST_RUN = """
 select runs.*, states.* from runs left join states using (number)
 where runs.workflow_id = ? order by runs.number desc limit 1"""
+NEWEST_OF_CHAIN = "select max(number) from runs indexed by runs_by_chain where chain = ? and chain <> ''"
+CHILDREN = """
+select number, run_id from runs indexed by runs_by_parent
+where parent = ? and parent is not null and chain = '' order by number"""
 PRIORITY_BELOW = """
 select priority from states indexed by states_due
 where queue = ? and owner is null and wake_us is not null and priority < ?
@@ -80,10 +86,23 @@ TURN_CHAIN = "select chain from turns where run = ? and number = ?"
 
 # --- messages ------------------------------------------------------------------------------------
 
-INSERT_MESSAGE = "insert into messages values (?,?,?,?,?,?,?)"
+INSERT_MESSAGE = "insert into messages values (?,?,?,?,?,?,?,?)"
 MESSAGES = "select * from messages where run = ? and number > ? and number <= ? order by number"
-MESSAGE_BY_ID = "select number from messages where run = ? and message_id = ? and message_id is not null"
+MESSAGE_ID = "select * from message_ids where chain = ? and message_id = ?"
+INSERT_MESSAGE_ID = "insert into message_ids values (?,?,?,?,?,?)"
+MOVE_MESSAGE_ID = "update message_ids set holder = ?4, number = ?5, seal = ?6 where chain = ?1 and message_id = ?2"
 DELETE_MESSAGES = "delete from messages where run = ? and number <= ?"
+
+# --- updates and promises ------------------------------------------------------------------------
+
+UPDATE = "select * from updates where chain = ? and id = ?"
+INSERT_UPDATE = "insert into updates values (?,?,?,?,?)"
+ANSWER_UPDATE = "update updates set answer = ?4, seal = ?5 where chain = ?1 and id = ?2"
+OPEN_UPDATES = "select * from updates indexed by updates_open where chain = ? and answer is null"
+PROMISE = "select * from promises where run = ? and name = ?"
+PROMISE_BY_KEY = "select * from promises indexed by promises_by_key where key = ? and key is not null"
+INSERT_PROMISE = "insert into promises values (?,?,?,?,?)"
+SET_PROMISE = "update promises set key = ?3, settlement = ?4, seal = ?5 where run = ?1 and name = ?2"
 
 # --- tasks ---------------------------------------------------------------------------------------
 

@@ -29,6 +29,11 @@ class Standing(msgspec.Struct, frozen=True):
     created_us: int
     state: State
 
+    @property
+    def chain(self) -> str:
+        """What all generations of a run have in common."""
+        return self.facts.chain or self.facts.run_id
+
     def as_run(self) -> Run:
         """The run as it stands now."""
         return run_of(self.number, self.facts, self.created_us, self.state)
@@ -106,18 +111,23 @@ def refuse_closed(there: Standing) -> None:
         )
 
 
-def append_message(access: Access, state: State, job: bytes, message_id: str | None, notes: bytes | None) -> int:
-    """Put a message behind those of a running run, which is due now. The state is not saved yet."""
+def append_message(access: Access, state: State, message: Message, *, answers: bool = False) -> Message:
+    """Put a message behind those of a running run, which is due then; with its number. The state is not saved yet."""
     state.accepted += 1
-    message = Message(number=state.accepted, job=job, message_id=message_id, accepted_us=access.now_us, notes=notes)
-    access.write_row(sql.INSERT_MESSAGE, message_row(state.number, message))
-    be_due(access, state)
-    return state.accepted
+    message = msgspec.structs.replace(message, number=state.accepted)
+    access.write_row(sql.INSERT_MESSAGE, message_row(state.number, message, answers))
+    be_due(state, message.accepted_us)
+    return message
 
 
-def be_due(access: Access, state: State) -> None:
+def new_message(access: Access, job: bytes, message_id: str | None = None, notes: bytes | None = None) -> Message:
+    """A message that has no number yet."""
+    return Message(number=0, job=job, message_id=message_id, accepted_us=access.now_us, notes=notes)
+
+
+def be_due(state: State, now_us: int) -> None:
     """The run is due now, or already is. The state is not saved yet."""
-    state.wake_us = access.now_us if state.wake_us is None else min(access.now_us, state.wake_us)
+    state.wake_us = now_us if state.wake_us is None else min(now_us, state.wake_us)
 
 
 def set_aside(access: Access, number: int, error: Exception) -> None:

@@ -25,11 +25,18 @@ from perdure.stores.sqlite.lines import StraightLine, ThreadLine, in_thread
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.opening import open_reader, open_writer
 from perdure.stores.sqlite.part import Lines
-from perdure.stores.sqlite.sides import SqliteLeases, SqliteQuestions, SqliteRuns, SqliteTasks, SqliteTurns
+from perdure.stores.sqlite.sides import (
+    SqliteLeases,
+    SqliteMessages,
+    SqliteQuestions,
+    SqliteRuns,
+    SqliteTasks,
+    SqliteTurns,
+)
 from perdure.stores.sqlite.verify import verify
 
 
-class SqliteStore(SqliteRuns, SqliteTurns, SqliteTasks, SqliteLeases, SqliteQuestions):
+class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLeases, SqliteQuestions):
     """perdure.stores.port.Store in a file, which several processes may use. Its leases end with it at the latest.
 
     Without `threads` everything happens on the calling thread, and changes by other processes are not noticed.

@@ -116,7 +116,8 @@ def _answer(access: Access, state: State, facts: NewRun, task: TaskRow, job: byt
     access.write(sql.DELETE_TASK, task.id)
     state.open_tasks -= 1
     if state.running:
-        states.append_message(access, state, job, None, attempt_notes(task_of(task, facts), last))
+        message = states.new_message(access, job, notes=attempt_notes(task_of(task, facts), last))
+        states.append_message(access, state, message, answers=True)
 
 
 def give_back(access: Access, task: TaskRow, due_us: int, last: Attempt, *, counts: bool = False) -> None:

@@ -11,8 +11,10 @@ from functools import partial
 from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
-from perdure.stores.sqlite import leases, runs, sql, states, tasks
+from perdure.stores.sqlite import leases, messages, runs, sql, states, tasks
 from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
+from perdure.stores.sqlite.messages import Claim
+from perdure.stores.sqlite.others import Others
 from perdure.stores.sqlite.rows import State, damaged, read_run, read_turn, state_row, turn_row
 from perdure.stores.sqlite.states import Standing
 from perdure.stores.sqlite.urgency import earliest, earliest_first, most_urgent, next_below
@@ -76,13 +78,11 @@ def list_unknown(access: Access, queues: Sequence[str], workflows: Sequence[str]
 # --- commits -------------------------------------------------------------------------------------
 
 
-def commit_turns(
-    access: Access, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
-) -> list[Committed | Exception]:
-    return [access.alone(partial(_commit, access, commit)) for commit in commits]
+def commit_turns(access: Access, commits: Sequence[TurnCommit], claims: Sequence[str]) -> list[Committed | Exception]:
+    return [access.alone(partial(_commit, access, commit, claims)) for commit in commits]
 
 
-def _commit(access: Access, commit: TurnCommit) -> Committed:
+def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Committed:
     row = access.row(sql.STATE, commit.run)
     if row is None:
         raise lost(commit.run, "there is no such run")
@@ -94,21 +94,46 @@ def _commit(access: Access, commit: TurnCommit) -> Committed:
         access.write(sql.DELETE_MESSAGES, commit.run, commit.consumed)
     state.last_turn, state.tail, state.consumed = turn.number, turn.checksum, commit.consumed
     state.blocked, state.wake_us, state.waiting = None, commit.wake_us, commit.waiting
+    if commit.attributes is not None:
+        state.attributes = commit.attributes
     for task_id in commit.finished:
         tasks.finish(access, state, commit.owner, task_id)
     if commit.new_tasks:
         tasks.add(access, state, commit.owner, commit.new_tasks)
     for cancel in commit.cancels:
         tasks.cancel(access, state, cancel.id, cancel.answer)
-    if commit.closing is not None:
-        runs.end(access, state, commit.closing, {task.id for task in commit.new_tasks})
-        states.save(access, state)
-        return Committed()
+    orders = commit.children or commit.sent or commit.promises or commit.answers or commit.closing
+    told = _order(access, state, commit, claims) if orders else None
+    if commit.closing is not None and told is not None:
+        return Committed(told=tuple(told.told), ended=told.ended)
     parked = commit.park and not state.pending
     if parked:
         state.owner = None
     _save_step(access, row, state)
-    return Committed(state.pending, parked)
+    return Committed(state.pending, parked, () if told is None else tuple(told.told))
+
+
+def _order(access: Access, state: State, commit: TurnCommit, claims: Sequence[str]) -> Others:
+    """What a turn wants of other runs, and its run's end."""
+    whole = states.stand(access, commit.run)
+    assert whole is not None
+    own = Standing(whole.number, whole.facts, whole.created_us, state)
+    others = Others(access, own, Claim(commit.owner, claims))
+    for child in commit.children:
+        others.start_child(own, child)
+    for sent in commit.sent:
+        others.send(own, sent)
+    for promise in commit.promises:
+        others.promise(own, promise)
+    for update in commit.answers:
+        messages.answer_update(access, own, update.id, update.answer)
+    spared = {task.id for task in commit.new_tasks}
+    if commit.closing is not None and commit.successor is not None:
+        others.continue_as(own, commit.closing, commit.successor, spared)
+    elif commit.closing is not None:
+        others.end(own, commit.closing, spared)
+    others.save()
+    return others
 
 
 def _refuse(access: Access, state: State, commit: TurnCommit) -> None:
@@ -139,13 +164,13 @@ def lost(run: int, why: str) -> LeaseLost:
 
 
 INDEXED = slice(1, 10)  # the columns of a state that indexes are made of, but for the numbers of messages
-MESSAGES = slice(13, 15)
+NUMBERS = slice(13, 15)
 
 
 def _save_step(access: Access, before: Row, state: State) -> None:
     """Save a state; as a step in between, if nothing that is indexed has changed."""
     row = state_row(state)
-    if row[INDEXED] == before[INDEXED] and row[MESSAGES] == before[MESSAGES]:
+    if row[INDEXED] == before[INDEXED] and row[NUMBERS] == before[NUMBERS]:
         access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:], row[0]))
     else:
         access.write_row(sql.UPDATE_STATE, row)
@@ -160,7 +185,7 @@ def release_run(access: Access, owner: int, number: int, wake_us: int | None) ->
         return
     state.owner, state.wake_us = None, wake_us
     if state.pending:
-        states.be_due(access, state)
+        states.be_due(state, access.now_us)
     states.save(access, state)
 
 
@@ -191,7 +216,7 @@ def _wake(access: Access, number: int) -> bool:
         return False
     if state is None:
         return False
-    states.be_due(access, state)
+    states.be_due(state, access.now_us)
     states.save(access, state)
     return True
 

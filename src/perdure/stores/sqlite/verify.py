@@ -22,12 +22,15 @@ from perdure.stores.sqlite.rows import (
     damaged,
     key_of,
     read_facts,
+    read_known_id,
     read_lease,
     read_message,
+    read_promise,
     read_question,
     read_state,
     read_task,
     read_turn,
+    read_update,
     run_of,
 )
 
@@ -38,9 +41,19 @@ ORDERS = {
     "turns": ("run, number", 0),
     "messages": ("run, number", 0),
     "tasks": ("run, seq", 1),
+    "message_ids": ("run", 2),
+    "updates": ("run", 2),
+    "promises": ("run, name", 0),
     "leases": ("number", 0),
     "questions": ("number", 0),
 }
+
+KEPT: tuple[tuple[str, Read], ...] = (
+    ("tasks", read_task),
+    ("message_ids", read_known_id),
+    ("updates", read_update),
+    ("promises", read_promise),
+)
 
 
 def verify(access: Access) -> list[Damage]:
@@ -85,7 +98,7 @@ def _of_counted(access: Access, table: str, read: Read) -> Iterator[Damage]:
 
 
 def _of_runs(access: Access) -> Iterator[Damage]:
-    streams = {table: _Stream(access, table) for table in ("runs", "states", "turns", "messages", "tasks")}
+    streams = {table: _Stream(access, table) for table in ORDERS if table not in ("leases", "questions")}
     expected = 1
     while keys := [stream.key for stream in streams.values() if stream.key is not None]:
         number = min(keys)
@@ -114,17 +127,18 @@ def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
     found += damages
     messages, damages = _read_all("messages", rows["messages"], lambda row: read_message(row, run_id), run_id)
     found += damages
-    _, damages = _read_all("tasks", rows["tasks"], read_task, run_id)
-    found += damages
+    for table, read in KEPT:
+        found += _read_all(table, rows[table], read, run_id)[1]
     if facts is not None and state is not None and not found:
         try:
-            _fit(facts, state, turns, [message.number for message in messages], len(rows["tasks"]))
+            _fit(facts, state, turns, [message.number for message in messages])
+            _fit_kept(facts, state, rows)
         except StoreCorrupt as error:
             found.append(_damage("turns", str(number), error, run_id))
     yield from found
 
 
-def _fit(whole: tuple[int, NewRun, int], state: State, turns: list[Turn], messages: list[int], tasks: int) -> None:
+def _fit(whole: tuple[int, NewRun, int], state: State, turns: list[Turn], messages: list[int]) -> None:
     """`StoreCorrupt` unless the rows of a run fit each other."""
     number, facts, created_us = whole
     run_id = facts.run_id
@@ -134,8 +148,17 @@ def _fit(whole: tuple[int, NewRun, int], state: State, turns: list[Turn], messag
     expected = range(state.consumed + 1, state.accepted + 1) if state.running else range(0)
     if messages != list(expected):
         raise damaged("messages", f"of run {number}", f"there are {messages}, and should be {list(expected)}", run_id)
-    if tasks != state.open_tasks:
-        raise damaged("tasks", f"of run {number}", f"there are {tasks}, and should be {state.open_tasks}", run_id)
+
+
+def _fit_kept(whole: tuple[int, NewRun, int], state: State, rows: dict[str, list[Row]]) -> None:
+    """`StoreCorrupt` unless there are as many rows as the state has counted."""
+    number, facts, _ = whole
+    kept = sum(len(rows[table]) for table, _ in KEPT if table != "tasks")
+    tables = " or ".join(table for table, _ in KEPT if table != "tasks")
+    for table, there, counted in (("tasks", len(rows["tasks"]), state.open_tasks), (tables, kept, state.kept)):
+        if there != counted:
+            problem = f"there are {there} rows, and should be {counted}"
+            raise damaged(table, f"of run {number}", problem, facts.run_id)
 
 
 def _read_all(table: str, rows: list[Row], read: Read, run_id: str | None) -> tuple[list[Any], list[Damage]]:
