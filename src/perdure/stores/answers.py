@@ -66,11 +66,9 @@ def already_closed(seq: int, workflow_id: str) -> bytes:
 
 
 def ended_job(seq: int, workflow_id: str, closing: Closing) -> bytes:
-    """What a parent is told of the end of its child (M7): its value, that it was cancelled, or its failure."""
+    """What a parent is told of the end of its child (M7): its value, or why it has none."""
     if closing.status == "completed":
         return _write(Resolved(seq, msgspec.Raw(closing.result or b"null")))
-    if closing.status == "cancelled":
-        return _write(Cancelled(seq))
     failure = None if closing.result is None else msgspec.json.decode(closing.result, type=Failure | None)
     failure = failure or Failure(FAILURES.get(closing.status, "Failed"), f"the run {workflow_id!r} is {closing.status}")
     return _write(Failed(seq, failure))
