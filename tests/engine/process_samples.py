@@ -139,3 +139,19 @@ class Holder:
     @activity(executor="process", name="held")
     def held() -> str:
         return "held"
+
+
+# --- what tests see of them ---------------------------------------------------------------------
+
+
+def said(mark: Path) -> list[str]:
+    return mark.read_text().splitlines() if mark.exists() else []
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs: neither gone, nor dead and not yet waited for."""
+    try:
+        os.kill(pid, 0)
+        return not Path("/proc").exists() or "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False

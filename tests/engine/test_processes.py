@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,29 +13,17 @@ from typing import Any
 
 import pytest
 
-from perdure import Retry, UsageError, activity
+from perdure import Retry
 from perdure.engine import processes
 from perdure.model import jobs
 from perdure.testing.clock import VirtualClock
 from tests.engine import process_samples as samples
 from tests.engine.performing import Stage, really, until, value_of, virtual
+from tests.engine.process_samples import is_alive, said
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason='executor="process" needs a Unix-like system')
 ONCE = Retry(attempts=1)
 ROOT = Path(__file__).parents[2]
-
-
-def said(mark: Path) -> list[str]:
-    return mark.read_text().splitlines() if mark.exists() else []
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it runs: neither gone, nor dead and not yet waited for."""
-    try:
-        os.kill(pid, 0)
-        return not Path("/proc").exists() or "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def test_arguments_and_results_go_there_and_back() -> None:
@@ -152,7 +139,7 @@ def test_what_a_process_said_before_it_died_counts_and_it_is_given_nothing_more(
 
     async def main(clock: VirtualClock) -> None:
         async with Stage(clock, samples.leaves, samples.process_id, processes=1) as stage:
-            first = await stage.schedule(samples.leaves, str(mark))
+            first = await stage.schedule(samples.leaves, str(mark), retry=ONCE)
             second = await stage.schedule(samples.process_id, retry=ONCE)
             await really(lambda: said(mark))
             while is_alive(int(said(mark)[0].split()[1])):  # the loop sees nothing of it meanwhile
@@ -313,6 +300,7 @@ def test_one_that_waits_for_a_process_is_cancelled_without_one(tmp_path: Path) -
             assert job.failure.details == {"limit": "schedule_to_close", "seconds": 0.5}
             stage.runner.cancel(first)
             assert (await stage.answer(first))[0] == jobs.Cancelled(1)
+            assert isinstance(await stage.perform(samples.price, samples.Order("o-1", 1)), jobs.Resolved)
             assert stage.runner.free == {"default": 100}
             assert said(tmp_path / "other") == []
 
@@ -334,94 +322,7 @@ def test_a_stop_ends_all_processes_and_hands_over_what_ran(tmp_path: Path) -> No
     virtual(main)
 
 
-# --- a program of its own -----------------------------------------------------------------------
-
-PROGRAM = """
-import asyncio, os, sys, time
-from perdure import activity
-from perdure.testing.clock import VirtualClock
-from tests.engine.performing import Stage, really, until, value_of, virtual
-
-@activity(executor="process")
-def where(mark: str) -> list[str]:
-    if mark:
-        open(mark, "w").write(str(os.getpid()))
-        time.sleep(600)
-    return [__name__, *sys.argv[1:]]
-
-async def main(clock: VirtualClock) -> None:
-    async with Stage(clock, where) as stage:
-        mark = os.environ.get("MARK", "")
-        print(value_of(await stage.perform(where, mark)), flush=True)
-
-if __name__ == "__main__" or os.environ.get("UNGUARDED"):
-    virtual(main)
-"""
-
-
-def program(tmp_path: Path, *how: str, **variables: str) -> subprocess.Popen[str]:
-    (tmp_path / "app.py").write_text(PROGRAM)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])} | variables
-    command = [sys.executable, *how, "an-argument"]
-    return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, text=True)
-
-
-@pytest.mark.parametrize(("how", "name"), [(["app.py"], "__perdure_main__"), (["-m", "app"], "app")])
-def test_an_activity_of_the_main_program_is_found_by_its_file(how: list[str], name: str, tmp_path: Path) -> None:
-    out, errors = program(tmp_path, *how).communicate(timeout=60)
-    assert (out, errors) == (f"['{name}', 'an-argument']\n", "")
-
-
-def test_a_main_program_without_a_guard_is_told_so(tmp_path: Path) -> None:
-    out, errors = program(tmp_path, "app.py", UNGUARDED="1").communicate(timeout=60)
-    assert out == ""
-    assert 'put what starts it under `if __name__ == "__main__":`' in errors
-
-
-def test_processes_end_with_their_worker_also_when_it_is_killed(tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    with program(tmp_path, "app.py", MARK=str(mark)) as worker:
-        while not (mark.exists() and mark.read_text()):
-            assert worker.poll() is None
-        pid = int(mark.read_text())
-        assert is_alive(pid)
-        worker.send_signal(signal.SIGKILL)
-        worker.communicate(timeout=60)
-    while is_alive(pid):
-        pass
-
-
-# --- refused ------------------------------------------------------------------------------------
-
-far = activity(executor="process", name="far")(samples.price.fn)
-shadowed = activity(executor="process", name="shadowed")(lambda: 1)
-
-
-def local() -> Any:
-    @activity(executor="process")
-    def inside() -> int:
-        return 1
-
-    return inside
-
-
-def test_an_activity_that_another_process_cannot_import_is_refused_when_the_engine_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for odd in (local(), shadowed):
-        with pytest.raises(UsageError, match=r"cannot import it: it is defined inside a function, or is a lambda"):
-            Stage(VirtualClock(), odd)
-    Stage(VirtualClock(), far)
-    monkeypatch.setattr(samples, "price", None)
-    with pytest.raises(UsageError, match=r"`price` of module `tests.engine.process_samples` is something else"):
-        Stage(VirtualClock(), far)
-
-
-def test_an_activity_of_a_program_without_a_file_is_refused() -> None:
-    code = PROGRAM.replace("__name__ ==", "__name__ !=") + "\nStage(VirtualClock(), where)"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "UsageError" in run.stderr
-    assert "cannot import it: the main program has no file" in run.stderr
+# --- the line ----------------------------------------------------------------------------------
 
 
 def test_the_line_between_them_holds_whole_frames_however_they_arrive() -> None:
