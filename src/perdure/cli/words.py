@@ -143,9 +143,11 @@ def _failing(seen: Description, leases: Sequence[Lease], now: datetime) -> str:
             when = f"in {span(open_one.due - now)}" if open_one.due > now else "as soon as a worker is free"
             tried = "1 attempt" if open_one.attempt == 1 else f"{open_one.attempt} attempts"
             return f"activity `{name}` failed ({tried}) and is tried again {when}: {last}"
+        waits = f"activity `{name}` waits {span(now - open_one.due)}"
         if not live_workers(leases, open_one.queue, micros(now)):
-            waits = span(now - open_one.scheduled)
-            return f"activity `{name}` waits {waits}: nobody serves queue `{open_one.queue}`"
+            return f"{waits}: nobody serves queue `{open_one.queue}`"
+        if open_one.due + OVERDUE < now:
+            return f"{waits}: the workers of queue `{open_one.queue}` are busy, or do not know it"
     return ""
 
 
