@@ -144,12 +144,20 @@ async def test_two_engines_share_a_store_and_the_time(engine: Opened) -> None:
 
 
 async def test_a_def_activity_in_a_thread_is_waited_for(engine: Opened, virtual_clock: VirtualClock) -> None:
+    loop = asyncio.get_running_loop()
+
+    @activity
+    def in_thread() -> str:
+        for _ in range(100):
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+        return f"b in {threading.current_thread().name}"
+
     @workflow
     async def threaded() -> str:
-        return await thread_name("b")
+        return await in_thread()
 
     before = virtual_clock.now
-    async with engine(workflows=[threaded], activities=[thread_name], threads=True) as e:
+    async with engine(workflows=[threaded], activities=[in_thread], threads=True) as e:
         said = await (await e.start(threaded, id="t-1")).result(timeout=86_400)
     assert said.startswith("b in ")
     assert said != "b in MainThread"

@@ -55,8 +55,8 @@ def number():
 
 class TestInAClass:
     @pytest.mark.parametrize("days", [1, 2])
-    async def test_method(self, engine, number, days, number_by_default=8):
-        assert (number, days in (1, 2), number_by_default) == (7, True, 8)
+    async def test_method(self, engine, number, days, virtual_clock=None):
+        assert (number, days in (1, 2), virtual_clock) == (7, True, None)
         assert type(asyncio.get_running_loop()) is VirtualLoop
         async with engine(workflows=[month]) as e:
             assert await e.run(month, id="m-1") == "passed"

@@ -199,6 +199,12 @@ def test_programs_of_timers_do_what_a_model_of_time_says(program: Program, own: 
 # --- what is really there -------------------------------------------------------------------
 
 
+async def forgotten() -> None:
+    """What has ended is not waited for: a deadlock is found, in spite of it."""
+    with pytest.raises(Deadlock), virtual_time():
+        await asyncio.Event().wait()
+
+
 def test_an_answer_from_an_executor_comes_before_the_next_timer(run: Runner) -> None:
     def work(loop: asyncio.AbstractEventLoop) -> str:
         for _ in range(100):  # to the loop and back
@@ -211,6 +217,24 @@ def test_an_answer_from_an_executor_comes_before_the_next_timer(run: Runner) -> 
         assert (answer, now() - began < 60) == ("done", True)
 
     run(main())
+
+
+def test_the_end_of_a_loop_waits_for_what_its_executor_still_does() -> None:
+    let_go = threading.Event()
+
+    async def main() -> None:
+        working = threading.Event()
+
+        def work() -> None:
+            working.set()
+            let_go.wait()
+
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        working.wait()
+        future.cancel()
+
+    threading.Timer(0.2, let_go.set).start()
+    run_virtual(main())
 
 
 def test_a_thread_that_holds_the_clock_is_waited_for(run: Runner) -> None:
@@ -268,6 +292,7 @@ def test_a_child_process_is_waited_for(run: Runner) -> None:
         plain = await asyncio.create_subprocess_shell("exit 3")
         assert await asyncio.wait_for(plain.wait(), DAY) == 3
         assert now() - began < DAY
+        await forgotten()
 
     run(main())
 
@@ -301,6 +326,7 @@ def test_an_answer_over_a_connection_is_waited_for(run: Runner) -> None:
         writer.close()
         await writer.wait_closed()
         thread.join()
+        await forgotten()
 
     run(main())
 
@@ -339,6 +365,7 @@ def test_a_server_that_only_listens_holds_up_nothing(run: Runner, caplog: pytest
         await writer.wait_closed()
         server.close()
         await server.wait_closed()
+        await forgotten()
 
     run(main())
     assert len(caplog.records) == 1, "patience was needed for the open connection alone"
@@ -351,9 +378,12 @@ def test_a_deadlock_is_raised_where_the_program_waits_and_says_where_that_is(run
     async def wait_for_ever() -> None:
         await asyncio.Event().wait()
 
+    async def outer() -> None:
+        await wait_for_ever()
+
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(wait_for_ever(), name="the waiting one")
+            group.create_task(outer(), name="the waiting one")
             group.create_task(asyncio.sleep(math.inf), name="the sleeping one")
 
     with pytest.raises(Deadlock) as caught:
@@ -453,6 +483,7 @@ def test_a_running_loop_is_given_back_as_it_was() -> None:
         loop = asyncio.get_running_loop()
         before, began = dict(vars(loop)), now()
         with virtual_time() as outer:
+            assert now() >= began
             with virtual_time() as inner:
                 assert inner is outer
             await asyncio.sleep(DAY)
