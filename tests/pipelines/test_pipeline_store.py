@@ -28,7 +28,7 @@ from perdure.stores.pipeline_records import (
     RunFailure,
     Times,
 )
-from perdure.stores.records import NewRun, Start
+from perdure.stores.records import NewRun, RunFilter, Start
 from perdure.testing.clock import VirtualClock
 
 MAIL = NewPipeline(
@@ -167,6 +167,8 @@ async def test_while_a_live_worker_owns_it_nobody_else_changes_or_claims_it(worl
     other = await world.lease()
     assert not (await world.store.deploy_pipeline(replace(MAIL, digest="2"), other)).changed
     assert await world.store.claim_pipeline(other, "mail") is None
+    await world.store.release_pipeline(other, "mail")
+    assert await world.store.claim_pipeline(other, "mail") is None
     await world.store.release_pipeline(world.owner, "mail")
     assert await world.store.claim_pipeline(other, "mail") is not None
     with pytest.raises(LeaseLost, match="mail"):
@@ -269,11 +271,12 @@ async def test_an_event_is_known_by_its_topic_and_id_and_a_second_one_replaces_t
 @told
 async def test_peek_gives_pending_events_oldest_first(world: World) -> None:
     await world.begin()
-    await world.prepare("b")
-    assert [one.facts.message_id for one in await world.store.peek_events("mail", "inbox", 100)] == ["a", "c"]
+    await world.prepare("c", "b")
+    assert [one.facts.message_id for one in await world.store.peek_events("mail", "inbox", 100)] == ["a"]
     await world.fail("paused:transient", "prepared", release=True)
     await world.store.publish_events("mail", [event("d")])
     assert [one.facts.message_id for one in await world.store.peek_events("mail", "inbox", 3)] == ["a", "b", "c"]
+    assert [one.facts.message_id for one in await world.store.peek_events("mail", "inbox", 9)] == ["a", "b", "c", "d"]
     assert await world.store.count_events("mail") == {"inbox": {"pending": 4}}
 
 
@@ -367,7 +370,8 @@ async def test_a_commit_stores_state_consumes_publishes_and_starts_together(worl
     assert (row.status, row.published_by) == ("pending", "r1")
     sheet = (await world.store.view_pipeline("mail")).pipeline.handlers[1]
     assert (sheet.state, sheet.times, sheet.dirty) == (b"9", Times(wake_us=8), False)
-    assert (await world.store.get_run("audit")).status == "running"
+    audit = await world.store.get_run("audit")
+    assert (audit.status, await world.store.count_runs(RunFilter())) == ("running", 1)
     run = await world.store.get_handler_run("r1")
     assert (run.stage, run.status) == ("committed", "committed")
 
