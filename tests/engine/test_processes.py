@@ -252,6 +252,24 @@ def test_one_that_ignores_its_cancellation_is_interrupted_and_then_killed(
     assert "its process gets SIGTERM, and SIGKILL 1 s later" in caplog.text
 
 
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_of_a_group_is_for_the_worker_which_lets_its_activities_finish(
+    which: signal.Signals, tmp_path: Path
+) -> None:
+    """Ctrl-C in a terminal, and SIGTERM from a supervisor, reach the processes too (E3)."""
+    mark = tmp_path / "mark"
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, samples.waits, processes=1) as stage:
+            id = await stage.schedule(samples.waits, "info", str(mark))
+            await really(lambda: said(mark))
+            os.kill(int(said(mark)[0].split()[1]), which)
+            stage.runner.cancel(id)
+            assert value_of((await stage.answer(id))[0]) == "as far as it got"
+
+    virtual(main)
+
+
 def test_a_time_limit_counts_from_when_the_function_is_called_and_ends_it(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
 
