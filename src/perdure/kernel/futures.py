@@ -309,7 +309,7 @@ class UnitTask(LoopFuture):
             super().set_result(stop.value)
         except CancelledError as error:
             super().cancel(*error.args[:1])
-        except (Exception, RunEnds) as error:
+        except (Exception, RunEnds, GeneratorExit, BaseExceptionGroup) as error:
             super().set_exception(error)
         else:
             self._pause(pause)
