@@ -22,11 +22,11 @@ from perdure.define.registry import Registry
 from perdure.define.retry import Duration
 from perdure.engine.client import RunClient
 from perdure.engine.leases import Keeper, LoopKeeper, ThreadKeeper
+from perdure.engine.parts import Listener
 from perdure.engine.places import Hold, Inline, InThreads, OnLoop
 from perdure.engine.processes import InProcesses
 from perdure.engine.settings import Settings, read_cache, read_lease, read_queues, read_turn_limit
 from perdure.engine.turns import Prepared
-from perdure.engine.worker import Listener
 from perdure.engine.worker import Worker as RunWorker
 from perdure.errors import UsageError
 from perdure.stores.port import Store

@@ -34,7 +34,7 @@ from perdure import (
     workflow,
 )
 from perdure.engine.turns import Prepared
-from perdure.engine.worker import Listener
+from perdure.engine.parts import Listener
 from tests.crash.ledger import Ledger, entries
 
 SIGNALS = 5

@@ -27,7 +27,7 @@ class Done(Protocol):
 class Committer:
     """Groups what is prepared in one go of the event loop."""
 
-    def __init__(self, store: TurnStore, done: Done, claims: Callable[[], tuple[int | None, Sequence[str]]]) -> None:
+    def __init__(self, store: TurnStore, done: Done, claims: Callable[[], Sequence[str]]) -> None:
         self._store = store
         self._done = done
         self._claims = claims
@@ -55,7 +55,7 @@ class Committer:
 
     async def _commit(self, group: list[Prepared]) -> None:
         commits = [prepared.commit for prepared in group]
-        claims = self._claims()[1]
+        claims = self._claims()
         outcomes: list[Committed | Exception]
         try:
             outcomes = await insist(lambda: self._store.commit_turns(commits, claims), f"{len(group)} turns wait")

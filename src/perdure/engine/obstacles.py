@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from perdure.engine.blocking import blocked_by, kind_of
 from perdure.engine.live import Live
+from perdure.engine.parts import Host
 from perdure.engine.patience import insist
 from perdure.errors import Failure, LeaseLost, NondeterminismError, PerdureError
 from perdure.kernel.executor import Vet
 from perdure.stores.records import Closing, Report, Run
-
-if TYPE_CHECKING:
-    from perdure.engine.worker import Worker
 
 logger = logging.getLogger("perdure.engine")
 write = msgspec.json.Encoder().encode
@@ -30,7 +28,7 @@ TIMED_OUT = Failure("TimedOut", "the run took longer than its time limit", retry
 class Obstacles:
     """The hands of a worker for runs that cannot go on."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Host) -> None:
         self._worker = worker
 
     async def turn_failed(self, live: Live, error: Exception) -> None:
@@ -58,26 +56,6 @@ class Obstacles:
     async def time_out(self, run: Run) -> None:
         """A run has reached its time limit."""
         await self._close(run, Closing("timed_out", write(TIMED_OUT)))
-
-    def vet(self, live: Live) -> Vet:
-        """What a run may ask for here: an activity or workflow of a served queue has to be known (K14)."""
-        worker = self._worker
-
-        def check(kind: str, name: str, options: Mapping[str, Any]) -> None:
-            if (options.get("queue") or live.run.facts.queue) not in worker.settings.queues:
-                return
-            known = {"schedule_activity": worker.registry.activities, "start_child": worker.registry.workflows}.get(
-                kind
-            )
-            if known is not None and name not in known:
-                queue = options.get("queue") or live.run.facts.queue
-                what = "activity" if kind == "schedule_activity" else "workflow"
-                raise live.executor.violation(
-                    f"{what} `{name}` is unknown to this worker, which serves its queue `{queue}`. "
-                    f"List it where the worker is made; it knows: {', '.join(sorted(known)) or 'none'}"
-                )
-
-        return check
 
     async def _aside(self, run: Run, tries: int, reports: Sequence[Report], error: Exception) -> None:
         worker = self._worker
@@ -109,3 +87,20 @@ class Obstacles:
             logger.info("run %s: %s", run.facts.workflow_id, error)
         else:
             self._worker.closed(run.number, closing)
+
+
+def vet(worker: Host, live: Live) -> Vet:
+    """What a run may ask for here: an activity or workflow of a served queue has to be known (K14)."""
+
+    def check(kind: str, name: str, options: Mapping[str, Any]) -> None:
+        queue = options.get("queue") or live.run.facts.queue
+        known = {"schedule_activity": worker.registry.activities, "start_child": worker.registry.workflows}.get(kind)
+        if queue not in worker.settings.queues or known is None or name in known:
+            return
+        what = "activity" if kind == "schedule_activity" else "workflow"
+        raise live.executor.violation(
+            f"{what} `{name}` is unknown to this worker, which serves its queue `{queue}`. "
+            f"List it where the worker is made; it knows: {', '.join(sorted(known)) or 'none'}"
+        )
+
+    return check

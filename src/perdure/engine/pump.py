@@ -11,20 +11,16 @@ import heapq
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from perdure.engine.blocking import blocked_by
 from perdure.engine.live import Live
+from perdure.engine.parts import OWNED_MAX, Host
 from perdure.engine.patience import insist
 from perdure.engine.rebuild import UnknownWorkflow
 from perdure.errors import LeaseLost, PerdureError, StoreUnavailable
 
-if TYPE_CHECKING:
-    from perdure.engine.worker import Worker
-
 logger = logging.getLogger("perdure.engine")
 RETRY_SECONDS = 1.0
-OWNED_MAX = 5_000
 LEFT_OVER_MICROS = 1_000_000  # after which something that was due and could not be claimed here is looked at again
 LEFT_TO_OTHERS_MICROS = 2_000_000
 
@@ -32,7 +28,7 @@ LEFT_TO_OTHERS_MICROS = 2_000_000
 class Pump:
     """One task of the worker's event loop."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Host) -> None:
         self._worker = worker
         self._called = asyncio.Event()
         self._changed = True  # somebody else may have written

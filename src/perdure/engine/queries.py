@@ -7,20 +7,17 @@ Out: kernel.executor, told a query only; nothing is written but the answer to a 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from perdure.clock import moment_of
 from perdure.engine.live import Live
+from perdure.engine.parts import Host
 from perdure.errors import Failure, InternalError, PerdureError
 from perdure.model import jobs
 from perdure.model.failures import failure_of
 from perdure.model.turns import Answered
 from perdure.stores.records import Question, Run
-
-if TYPE_CHECKING:
-    from perdure.engine.worker import Worker
 
 write = msgspec.json.Encoder().encode
 read_answer = msgspec.json.Decoder(Answered).decode
@@ -28,7 +25,7 @@ CATCH_UP_SECONDS = 2.0  # what was accepted before the query has that long to be
 LOOK_SECONDS = 0.02
 
 
-async def answer_query(worker: Worker, run: Run, name: str, arguments: bytes) -> Answered:
+async def answer_query(worker: Host, run: Run, name: str, arguments: bytes) -> Answered:
     """Ask a run whose code this worker has, once it has taken what was accepted before.
 
     What goes wrong in the handler is in the answer.
@@ -55,7 +52,7 @@ async def answer_query(worker: Worker, run: Run, name: str, arguments: bytes) ->
     return Answered(job.id, "query", error=Failure("NotStarted", text))
 
 
-async def answer_question(worker: Worker, question: Question) -> None:
+async def answer_question(worker: Host, question: Question) -> None:
     """Answer what another process asked; the first answer counts."""
     try:
         runs = await worker.store.get_runs([question.run])
@@ -67,7 +64,7 @@ async def answer_question(worker: Worker, question: Question) -> None:
     await worker.store.answer(question.number, write(answered))
 
 
-async def _ask_history(worker: Worker, run: Run, job: jobs.Queried) -> Answered:
+async def _ask_history(worker: Host, run: Run, job: jobs.Queried) -> Answered:
     copy = await worker.rebuilder.from_history(run)
     try:
         return _ask(worker, copy, job)
@@ -75,7 +72,7 @@ async def _ask_history(worker: Worker, run: Run, job: jobs.Queried) -> Answered:
         copy.executor.discard()
 
 
-def _ask_cached(worker: Worker, live: Live, job: jobs.Queried) -> Answered:
+def _ask_cached(worker: Host, live: Live, job: jobs.Queried) -> Answered:
     try:
         return _ask(worker, live, job)
     except Exception:
@@ -83,7 +80,7 @@ def _ask_cached(worker: Worker, live: Live, job: jobs.Queried) -> Answered:
         raise
 
 
-def _ask(worker: Worker, live: Live, job: jobs.Queried) -> Answered:
+def _ask(worker: Host, live: Live, job: jobs.Queried) -> Answered:
     executor = live.executor
     completion = worker.rebuilder.activate(live, lambda: executor.activate(moment_of(worker.clock.now_us()), [job]))
     if len(completion.answers) != 1:

@@ -20,9 +20,10 @@ from perdure.clock import Clock
 from perdure.define.registry import Registry
 from perdure.engine.answers import Answers
 from perdure.engine.closings import Closings
+from perdure.engine.parts import Listener
 from perdure.engine.queries import answer_query
 from perdure.engine.turns import Prepared
-from perdure.engine.worker import Listener, Worker
+from perdure.engine.worker import Worker
 from perdure.errors import Failure, InternalError, NotFound, QueryFailed
 from perdure.model.turns import Answered
 from perdure.stores.port import Store

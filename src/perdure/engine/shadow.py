@@ -21,10 +21,10 @@ from perdure import policies
 from perdure.clock import Clock
 from perdure.define.registry import Registry
 from perdure.engine.live import Live
+from perdure.engine.parts import Listener
 from perdure.engine.rebuild import Rebuilder, read_record
 from perdure.engine.settings import Settings
 from perdure.engine.turns import Prepared
-from perdure.engine.worker import Listener
 from perdure.errors import NondeterminismError, PerdureError, SchedulerViolation
 from perdure.model.turns import TurnRecord
 from perdure.stores.port import Store

@@ -11,51 +11,37 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from perdure.clock import Clock, moment_of
+from perdure.clock import Clock
 from perdure.define.registry import Registry
+from perdure.engine.answering import Answering
 from perdure.engine.attempts import Place
 from perdure.engine.cache import Cache
-from perdure.engine.committer import Committer
 from perdure.engine.leases import Keeper
-from perdure.engine.live import Live, LocalAnswer
-from perdure.engine.obstacles import Obstacles
+from perdure.engine.live import Live
+from perdure.engine.obstacles import Obstacles, vet
+from perdure.engine.parts import OWNED_MAX, Listener
 from perdure.engine.patience import insist
 from perdure.engine.pump import Pump
 from perdure.engine.queries import answer_question
 from perdure.engine.rebuild import Rebuilder
 from perdure.engine.settings import Settings
 from perdure.engine.tasks import TaskRunner
-from perdure.engine.turns import Circumstances, Prepared, prepare, take_jobs
-from perdure.errors import LeaseLost, StoreUnavailable
+from perdure.engine.turning import Turner
+from perdure.errors import StoreUnavailable
 from perdure.kernel.guards import install_audit_hook
-from perdure.model import jobs
 from perdure.stores.port import Store
-from perdure.stores.records import Attempt, Closing, Committed, Lease, Message, Question, Report, Run, Task
+from perdure.stores.records import Closing, Lease, Message, Question, Report, Run
 
 logger = logging.getLogger("perdure.engine")
 write = msgspec.json.Encoder().encode
 SLICE_SECONDS = 0.02  # turns run that long before the event loop goes on
-OWNED_MAX = 5_000
 STOP_SECONDS = 1.0  # for what is under way when the store does not answer
-
-
-class Listener:
-    """Who is told what a worker does; the parts that nobody wants do nothing."""
-
-    def turn_committed(self, prepared: Prepared) -> None:
-        """A turn is durable."""
-
-    def run_closed(self, number: int, closing: Closing) -> None:
-        """A run has ended."""
-
-    def others_closed(self) -> None:
-        """Runs have ended with another one: children, with their parent."""
 
 
 class Worker:
@@ -82,17 +68,15 @@ class Worker:
         self.name = name
         self.lease: Lease | None = None
         self.stopping = False
-        self.obstacles = Obstacles(self)
-        self.rebuilder = Rebuilder(store, registry, settings, clock, self.obstacles.vet)
-        self.committer = Committer(store, self._committed, self.claims)
-        self.tasks = TaskRunner(store, registry, settings, clock, rng, self, places)
+        self.listener = listener
+        self.rebuilder = Rebuilder(store, registry, settings, clock, partial(vet, self))
+        self.tasks = TaskRunner(store, registry, settings, clock, rng, Answering(self), places)
         self.cache = Cache(store, self.rebuilder, settings.cache, self.owner, self.tasks.running)
         self.pump = Pump(self)
+        self._turner = Turner(self)
+        self._obstacles = Obstacles(self)
         self._keeper = keeper
-        self._listener = listener
         self._workflows = tuple(registry.workflows)
-        self._ready: deque[Live] = deque()
-        self._scheduled = False
         self._taking_up: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
         self._reports: list[Report] = []
@@ -113,7 +97,6 @@ class Worker:
         self.stopping = True
         await self.tasks.stop()
         await self.pump.stop()
-        self._run_ready()
         settling = asyncio.ensure_future(self._settle())
         await asyncio.wait([settling], timeout=STOP_SECONDS)
         settling.cancel()
@@ -147,10 +130,6 @@ class Worker:
             return None, ()
         return self.lease.number, self._workflows
 
-    def wake(self) -> None:
-        """There is something to claim."""
-        self.pump.wake()
-
     # --- what a run is told ------------------------------------------------------------------------
 
     def deliver(self, run: Run, claimed: bool, message: Message | None) -> None:
@@ -179,51 +158,16 @@ class Worker:
         if run.number in self._taking_up:
             self._again.add(run.number)
         elif run.facts.deadline_us is not None and run.facts.deadline_us <= self.clock.now_us():
-            self.in_background(self.obstacles.time_out(run))
+            self.time_out(run)
         elif run.accepted == run.consumed and (live := self.cache.resume(run)) is not None:
             self.pump.expect_live(live)
             self.ready(live)
         else:
             self._taking_up[run.number] = asyncio.get_running_loop().create_task(self._take_up(run))
 
-    def claimed(self, task: Task) -> None:
-        """An activity was claimed from the store: if its run is live here, so is its answer."""
-        live = self.cache.lives.get(task.run)
-        if live is not None and live.owned and not live.ended:
-            open_task = live.tasks.get(task.seq)
-            if open_task is not None and not open_task.local:
-                open_task.local = open_task.started = True
-                live.local += 1
-
-    def answered(self, task: Task, job: jobs.Ended, attempt: Attempt) -> None:
-        """An activity of this worker is done: straight into the next turn, if its run is here."""
-        live = self.cache.lives.get(task.run)
-        if live is not None and live.owned and not live.ended:
-            open_task = live.tasks.get(task.seq)
-            if open_task is not None and open_task.local:
-                open_task.local = False
-                live.answers.append(LocalAnswer(task, job, attempt))
-                self.ready(live)
-                return
-        self._report(Report(id=task.id, owner=self.owner(), attempt=attempt, job=write(job)))
-
-    def retried(self, task: Task, report: Report) -> None:
-        """An activity of this worker failed, and is tried again."""
-        live = self.cache.lives.get(task.run)
-        if live is not None and live.owned and task.seq in live.tasks and live.tasks[task.seq].local:
-            live.tasks[task.seq].local = False
-            live.local -= 1
-            self.pump.release_soon(live)
-        self._report(report)
-
     def ready(self, live: Live) -> None:
         """It has something to do."""
-        if not live.queued:
-            live.queued = True
-            self._ready.append(live)
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._run_ready)
+        self._turner.ready(live)
 
     def asked(self, question: Question) -> None:
         """Another process asked a query."""
@@ -239,14 +183,22 @@ class Worker:
             self.cache.disown(live)
             if live.committed is None and not live.ended:
                 self.cache.drop(live)
-        self._listener.run_closed(number, closing)
+        self.listener.run_closed(number, closing)
+
+    def turn_failed(self, live: Live, error: Exception) -> None:
+        """A turn could not be, and the copy is spent."""
+        self.in_background(self._obstacles.turn_failed(live, error))
+
+    def time_out(self, run: Run) -> None:
+        """A run has reached its time limit."""
+        self.in_background(self._obstacles.time_out(run))
 
     def rebuild(self, live: Live) -> None:
         """A live copy is spent, but not its run: bring it up again from what is stored."""
         if not live.owned:
             self.cache.drop(live)
             return
-        reports = self.obstacles.untaken(live)
+        reports = self._obstacles.untaken(live)
         self.cache.drop(live)
         self.in_background(self._bring_back(live.number, reports))
 
@@ -255,109 +207,6 @@ class Worker:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._ended)
-
-    # --- turns ------------------------------------------------------------------------------------
-
-    def _run_ready(self) -> None:
-        self._scheduled = False
-        began = self.clock.monotonic()
-        while self._ready:
-            live = self._ready.popleft()
-            live.queued = False
-            if live.owned and live.committed is None:
-                self._turn(live)
-            if self._ready and self.clock.monotonic() - began > SLICE_SECONDS:
-                self._scheduled = True
-                asyncio.get_running_loop().call_soon(self._run_ready)
-                break
-        self.committer.flush()
-
-    def _turn(self, live: Live) -> None:
-        now_us = self.clock.now_us()
-        if live.deadline_us is not None and live.deadline_us <= now_us:
-            live.answers.clear()
-            self.in_background(self.obstacles.time_out(live.run))
-            return
-        if not live.has_work(now_us):
-            self.pump.release_soon(live)
-            return
-        taken = take_jobs(live, now_us)
-        executor = live.executor
-        try:
-            prepared = prepare(
-                live,
-                taken,
-                Circumstances(now_us, self.owner(), self.tasks, self.registry.workflows),
-                lambda: self.rebuilder.activate(live, lambda: executor.activate(moment_of(now_us), taken.jobs)),
-            )
-        except Exception as error:
-            live.answers[:0] = taken.answers
-            self.in_background(self.obstacles.turn_failed(live, error))
-            return
-        live.committed = asyncio.get_running_loop().create_future()
-        self.committer.add(prepared)
-
-    def _committed(self, prepared: Prepared, outcome: Committed | Exception) -> None:
-        live = prepared.live
-        committed, live.committed = live.committed, None
-        if committed is not None:
-            committed.set_result(None)
-        for report in prepared.reports:
-            logger.warning("run %s: %s", live.run.facts.workflow_id, report)
-        if isinstance(outcome, Exception):
-            self._refused(prepared, outcome)
-            return
-        for task in prepared.starts:
-            self.tasks.start(task)
-        for cancel in prepared.commit.cancels:
-            self.tasks.cancel(cancel.id)
-        live.blocked_tries = 0
-        unclaimed = {task.queue for task in prepared.commit.new_tasks if not task.claimed} & self.tasks.free.keys()
-        if unclaimed:  # whoever has looked while the turn was being committed has not found them
-            self.tasks.backlog |= unclaimed
-            self.wake()
-        if prepared.commit.closing is not None:
-            self.closed(live.number, prepared.commit.closing)
-        elif outcome.parked and not live.reclaimed:
-            self.cache.disown(live)
-            self.pump.expect(prepared.commit.wake_us)
-        else:
-            self._go_on(live, prepared, outcome)
-        live.reclaimed = False
-        self._told(outcome)
-        self._listener.turn_committed(prepared)
-
-    def _told(self, outcome: Committed) -> None:
-        for told in outcome.told:
-            self.deliver(told.run, told.claimed, told.message)
-            if not told.claimed:
-                self.pump.expect(told.run.wake_us)
-        if outcome.ended:
-            self.pump.look_around()
-            self._listener.others_closed()
-
-    def _go_on(self, live: Live, prepared: Prepared, outcome: Committed) -> None:
-        self.pump.expect_live(live)
-        if prepared.commit.consumed + outcome.pending > live.taken:
-            self.take_up(live.run)
-        elif live.has_work(self.clock.now_us()):
-            self.ready(live)
-        elif live.local == 0:
-            self.pump.release_soon(live)
-
-    def _refused(self, prepared: Prepared, error: Exception) -> None:
-        live = prepared.live
-        for task in prepared.starts:
-            self.tasks.give_back(task)
-        if not isinstance(error, LeaseLost):
-            self.in_background(self.obstacles.turn_failed(live, error))
-            return
-        logger.info("run %s: a turn was dropped: %s", live.run.facts.workflow_id, error)
-        for task in live.tasks.values():
-            if task.local:
-                self.tasks.cancel(task.id, "lost")
-        self.cache.drop(live)
-        self.pump.check_lease()
 
     # --- leaves -----------------------------------------------------------------------------------
 
@@ -370,7 +219,7 @@ class Worker:
         try:
             live = self.cache.begin(run)
         except Exception as error:
-            self.in_background(self.obstacles.not_rebuilt(run, error))
+            self.in_background(self._obstacles.not_rebuilt(run, error))
             return
         if message is not None:
             self._tell(live, message)
@@ -391,7 +240,7 @@ class Worker:
             self.in_background(self._bring_back(run.number, ()))
             return
         except Exception as error:
-            await self.obstacles.not_rebuilt(run, error)
+            await self._obstacles.not_rebuilt(run, error)
             return
         finally:
             self._taking_up.pop(run.number, None)
@@ -413,7 +262,7 @@ class Worker:
         self._keeper.keep(self.lease.number, self.pump.check_lease)
         self.pump.look_around()
 
-    def _report(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         if not self._reports:
             asyncio.get_running_loop().call_soon(self._flush_reports)
         self._reports.append(report)
@@ -433,7 +282,7 @@ class Worker:
             logger.error("this is a bug in Perdure; please report it", exc_info=task.exception())
 
     async def _settle(self) -> None:
-        await self.committer.settle()
+        await self._turner.settle()
         self._flush_reports()
         while self._background or self._taking_up:
             await asyncio.wait([*self._background, *self._taking_up.values()])
