@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from perdure.clock import SystemClock
-from perdure.errors import AlreadyExists, InternalError, StoreCorrupt
-from perdure.stores.sqlite import SqliteStore
+from perdure.errors import AlreadyExists, InternalError, StoreCorrupt, StoreUnavailable
+from perdure.stores.sqlite import SqliteStore, opening
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.groups import Call, Writer
 from perdure.stores.sqlite.lines import ThreadLine, answer
@@ -147,6 +147,39 @@ def test_refusals_among_many_calls_are_those_of_their_callers(tmp_path: Path) ->
         assert (await store.counts())["runs"] == 21
 
     with_store(tmp_path / "store.db", work)
+
+
+def test_a_bug_in_the_thread_is_told_and_the_thread_goes_on() -> None:
+    def run(calls: Any) -> None:
+        if calls[0].work is len:
+            raise ZeroDivisionError("a bug")
+
+    async def work() -> None:
+        line = ThreadLine("test", run)
+        with pytest.raises(InternalError, match="ZeroDivisionError: a bug"):
+            await line.call(len, ())
+        assert await line.call(max, ()) is None
+        await line.stop()
+
+    asyncio.run(work())
+
+
+def test_patience_with_a_writer_that_never_ends_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is said who is in the way, and all goes on once it has gone."""
+    monkeypatch.setattr(opening, "PATIENCE_SECONDS", 0.05)
+    path = tmp_path / "store.db"
+
+    async def work(store: SqliteStore) -> None:
+        other = apsw.Connection(str(path))
+        cursor: Any = other.cursor()
+        cursor.execute("begin immediate")
+        with pytest.raises(StoreUnavailable, match=r"another process has kept .*store\.db locked for too long"):
+            await begin(store, "o-1")
+        cursor.execute("rollback")
+        other.close()
+        await begin(store, "o-1")
+
+    with_store(path, work)
 
 
 def test_durability_is_what_it_says(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from perdure.stores.records import RunFilter
-from perdure.stores.sqlite import SqliteStore, runs, sql
+from perdure.stores.sqlite import SqliteStore, lists, sql
 from perdure.stores.sqlite.access import Access
 from perdure.testing.conformance.making import a_start
 from tests.stores.sqlite.files import fill, with_store
@@ -95,7 +95,7 @@ def test_runs_are_counted_by_an_index(connection: apsw.Connection, wanted: RunFi
             asked.append(sql)
             return super().number(sql, *values)
 
-    runs.count_runs(Listening(connection), wanted)
+    lists.count_runs(Listening(connection), wanted)
     steps = plan(connection, asked[0])
     assert any(index in step for step in steps), steps
     assert not any(step.startswith("SCAN") for step in steps), steps

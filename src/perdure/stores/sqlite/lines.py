@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from typing import Any, Protocol
 
 from perdure.stores.sqlite.groups import Call, Transition
+from perdure.stores.sqlite.troubles import refusal
 
 GROUP_MAX = 1000
 TICK_SECONDS = 0.01
@@ -90,12 +91,20 @@ class ThreadLine:
         while True:
             calls = self._take()
             if calls:
-                self._run(calls)
+                self._make(calls)
                 answer(calls)
             elif self._stopping and self._queue.empty():
                 return
             if self._tick is not None:
                 self._tick()
+
+    def _make(self, calls: Sequence[Waiting]) -> None:
+        """Whatever happens, those who wait are told, and the thread goes on."""
+        try:
+            self._run(calls)
+        except Exception as error:
+            for call in calls:
+                call.outcome = refusal(error)
 
     def _take(self) -> list[Waiting]:
         """All that waits; after a while without anything, nothing."""

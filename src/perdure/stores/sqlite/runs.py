@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.errors import AlreadyExists, StoreCorrupt
+from perdure.errors import AlreadyExists
 from perdure.stores.answers import replaced, same_start
-from perdure.stores.records import Begun, Blocked, Closing, NewRun, Run, RunFilter, Start
+from perdure.stores.records import Begun, Closing, Run, Start
 from perdure.stores.sqlite import messages, sql, states
-from perdure.stores.sqlite.access import Access, Row, Value, json_of
+from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others, add_run
-from perdure.stores.sqlite.rows import RUN_COLUMNS, read_run
 from perdure.stores.sqlite.states import Standing
 
 
@@ -95,67 +94,3 @@ def close_run(access: Access, workflow_id: str, run_id: str | None, closing: Clo
     others.end(there, closing)
     others.save()
     return before
-
-
-# --- lists ---------------------------------------------------------------------------------------
-
-
-def list_runs(access: Access, wanted: RunFilter, limit: int, before: int | None) -> list[Run]:
-    """Damaged runs are shown as blocked, kind `corrupt`."""
-    conditions, values, _ = _conditions(wanted)
-    if before is not None:
-        conditions, values = [sql.BEFORE, *conditions], [before, *values]
-    statement = sql.LIST_RUNS + " and ".join(conditions or [sql.EVERYTHING]) + sql.LIST_NEWEST_FIRST
-    return [_listed(row) for row in access.rows(statement, *values, limit)]
-
-
-def count_runs(access: Access, wanted: RunFilter) -> int:
-    conditions, values, by_facts = _conditions(wanted)
-    statement = sql.COUNT_RUNS_BY_FACTS if by_facts else sql.COUNT_RUNS
-    return access.number(statement + " and ".join(conditions or [sql.EVERYTHING]), *values) or 0
-
-
-def _conditions(wanted: RunFilter) -> tuple[list[str], list[Value], bool]:
-    """Conditions, their values, and whether any is about what never changes of a run."""
-    of_facts: list[tuple[str, Value]] = [
-        (sql.WITH_WORKFLOW_ID, wanted.workflow_id),
-        (sql.CREATED_FROM, wanted.created_from_us),
-        (sql.CREATED_TO, wanted.created_to_us),
-    ]
-    of_states: list[tuple[str, Value]] = [
-        (sql.WITH_WORKFLOW, wanted.workflow),
-        (sql.CLOSED_FROM, wanted.closed_from_us),
-        (sql.CLOSED_TO, wanted.closed_to_us),
-    ]
-    if wanted.status is not None and len(wanted.status) == 1:
-        of_states.append((sql.WITH_STATUS, wanted.status[0]))
-    elif wanted.status is not None:
-        of_states.append((sql.WITH_ONE_STATUS_OF, json_of(wanted.status)))
-    by_facts = any(value is not None for _, value in of_facts)
-    given = [(condition, value) for condition, value in [*of_facts, *of_states] if value is not None]
-    conditions = [condition for condition, _ in given]
-    if wanted.blocked is not None:
-        conditions.append(sql.ARE_BLOCKED if wanted.blocked else sql.NOT_BLOCKED)
-    return conditions, [value for _, value in given], by_facts
-
-
-def _listed(row: Row) -> Run:
-    try:
-        return read_run(row)
-    except StoreCorrupt as error:
-        return _as_far_as_legible(row, error)
-
-
-def _as_far_as_legible(row: Row, error: StoreCorrupt) -> Run:
-    """What a damaged run is called, for a list: nothing else of it is to be relied on."""
-    number, run_id, _, workflow_id, workflow = (row[at] for at in range(5))
-    facts = NewRun(
-        run_id=str(run_id), workflow_id=str(workflow_id), workflow=str(workflow), seed=0, input=b"", started=b""
-    )
-    created_us = row[RUN_COLUMNS - 2]
-    return Run(
-        number=number if isinstance(number, int) else 0,
-        facts=facts,
-        blocked=Blocked(kind="corrupt", reason=str(error), since_us=0),
-        created_us=created_us if isinstance(created_us, int) else 0,
-    )

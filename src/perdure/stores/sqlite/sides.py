@@ -25,7 +25,7 @@ from perdure.stores.records import (
     Turn,
     TurnCommit,
 )
-from perdure.stores.sqlite import endings, leases, messages, others, questions, runs, tasks, turns
+from perdure.stores.sqlite import endings, leases, lists, messages, others, questions, runs, tasks, turns
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.messages import Claim
@@ -45,10 +45,10 @@ class SqliteRuns(Part):
         return await self._read(runs.get_runs, numbers)
 
     async def list_runs(self, wanted: RunFilter, limit: int, before: int | None = None) -> list[Run]:
-        return await self._scan(runs.list_runs, wanted, limit, before)
+        return await self._scan(lists.list_runs, wanted, limit, before)
 
     async def count_runs(self, wanted: RunFilter) -> int:
-        return await self._scan(runs.count_runs, wanted)
+        return await self._scan(lists.count_runs, wanted)
 
     async def close_run(self, workflow_id: str, run_id: str | None, closing: Closing) -> Run:
         return await self._write(runs.close_run, workflow_id, run_id, closing)

@@ -61,11 +61,17 @@ OWNED_RUNS = "select number from states where owner = ? and owner is not null"
 SET_RUN_ASIDE = "update states set wake_us = null, owner = null where number = ?"
 
 # What `list_runs` and `count_runs` are put together from: always these texts, never a value.
-LIST_RUNS = "select runs.*, states.* from runs left join states using (number) where "
-COUNT_RUNS = "select count(*) from states where "
-COUNT_RUNS_BY_FACTS = "select count(*) from states join runs using (number) where "
-LIST_NEWEST_FIRST = " order by runs.number desc limit ?"
-BEFORE = "runs.number < ?"
+# The numbers are found first, within an index where there is one; only then the few rows are read that are wanted.
+FROM_RUNS = "runs"
+FROM_STATES = "states"
+FROM_BOTH = "states join runs using (number)"
+COUNT_RUNS = "select count(*) from {tables} where {conditions}"
+LIST_RUNS = """
+select runs.*, states.* from (
+    select number from {tables} where {conditions} order by number desc limit ?
+) as chosen left join runs using (number) left join states on states.number = chosen.number
+order by chosen.number desc"""
+BEFORE = "number < ?"
 EVERYTHING = "true"
 WITH_STATUS = "states.status = ?"
 WITH_ONE_STATUS_OF = "states.status in (select value from json_each(?))"

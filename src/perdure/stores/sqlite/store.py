@@ -63,6 +63,7 @@ class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLe
             intruders.guard(self._path)
             if not self._threads:
                 neighbours.join(self._path, self._notices)
+            self._watch()
 
     async def close(self) -> None:
         lines, self._lines = self._lines, None
