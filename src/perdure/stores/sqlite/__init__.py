@@ -1,4 +1,4 @@
-"""The store in one SQLite file: `store` START HERE · writer · one module per table's transitions · rows · sql."""
+"""The store in one SQLite file: `store` START HERE · sides · lines · groups · a module for each table · rows · sql."""
 
 from __future__ import annotations
 
