@@ -1,4 +1,4 @@
-"""Engine, Client, Worker: what a program opens. They put the engine's parts together, and decide nothing.
+"""Engine, Client, Worker: what a program opens; they put the engine's parts together, and decide nothing.
 
 Time, randomness, threads and the store are arguments, so that a whole engine runs on virtual time in one event loop.
 """
@@ -22,7 +22,7 @@ from perdure.define.registry import Registry
 from perdure.define.retry import Duration
 from perdure.engine.client import RunClient
 from perdure.engine.leases import Keeper, LoopKeeper, ThreadKeeper
-from perdure.engine.parts import Listener
+from perdure.engine.parts import Listener, Site
 from perdure.engine.places import Hold, Inline, InThreads, OnLoop
 from perdure.engine.processes import InProcesses
 from perdure.engine.settings import Settings, read_cache, read_lease, read_queues, read_turn_limit
@@ -123,17 +123,16 @@ class Engine(Client):
             if self._threads
             else LoopKeeper(self.store, settings, self._clock)
         )
-        self._worker: RunWorker = RunWorker(
-            self.store,
-            self._registry,
-            settings,
+        site = Site(
+            store=self.store,
+            registry=self._registry,
+            settings=settings,
             clock=self._clock,
             rng=self._rng,
             name=options.get("name") or f"{socket.gethostname()}:{os.getpid()}",
-            places=_places(self._threads, self._hold),
-            keeper=keeper,
-            listener=_Both(self._runs, options["listener"]) if "listener" in options else self._runs,
         )
+        listener = _Both(self._runs, options["listener"]) if "listener" in options else self._runs
+        self._worker: RunWorker = RunWorker(site, _places(self._threads, self._hold), keeper, listener)
         self._runs.worker = self._worker
 
     async def open(self) -> None:

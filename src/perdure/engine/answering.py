@@ -21,7 +21,7 @@ class Answering:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.name = host.name
+        self.name = host.site.name
 
     def owner(self) -> int:
         """The lease under which tasks are claimed now."""
@@ -44,9 +44,9 @@ class Answering:
         if live is not None and open_task is not None and open_task.local:
             open_task.local = False
             live.answers.append(LocalAnswer(task, job, attempt))
-            self._host.ready(live)
+            self._host.turner.ready(live)
         else:
-            self._host.report(Report(id=task.id, owner=self.owner(), attempt=attempt, job=write(job)))
+            self._host.inbox.report(Report(id=task.id, owner=self.owner(), attempt=attempt, job=write(job)))
 
     def retried(self, task: Task, report: Report) -> None:
         """An activity failed, and is tried again."""
@@ -55,7 +55,7 @@ class Answering:
             open_task.local = False
             live.local -= 1
             self._host.pump.release_soon(live)
-        self._host.report(report)
+        self._host.inbox.report(report)
 
     def _waiting(self, task: Task) -> tuple[Live | None, OpenTask | None]:
         """The run that waits for it, if it is here."""

@@ -1,4 +1,4 @@
-"""The client: starts runs, and hands out handles to them. It needs no code of theirs but to encode their input.
+"""The client: starts runs, and hands out handles to them; it needs no code of theirs but to encode their input.
 
 In:  app.Engine and app.Client, the command line.
 Out: the store; a worker of this process, if there is one, gets at once what was written for it.
@@ -190,7 +190,7 @@ class RunClient:
         worker = self._runs.worker
         if worker is not None and definition.name not in self._registry.workflows:
             queue = definition.queue or DEFAULT_QUEUE
-            if queue in worker.settings.queues:
+            if queue in worker.site.settings.queues:
                 known = ", ".join(sorted(self._registry.workflows)) or "none"
                 raise UsageError(
                     f"workflow `{definition.name}` is unknown to this engine, which serves its queue `{queue}`: "

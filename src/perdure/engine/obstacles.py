@@ -31,13 +31,13 @@ class Obstacles:
     def __init__(self, worker: Host) -> None:
         self._worker = worker
 
-    async def turn_failed(self, live: Live, error: Exception) -> None:
+    def turn_failed(self, live: Live, error: BaseException) -> None:
         """A turn failed, and the copy is spent."""
         reports = self.untaken(live)
         self._worker.cache.drop(live)
-        await self._aside(live.run, live.blocked_tries + 1, reports, error)
+        self._worker.in_background(self._aside(live.run, live.blocked_tries + 1, reports, error))
 
-    async def not_rebuilt(self, run: Run, error: Exception) -> None:
+    def not_rebuilt(self, run: Run, error: Exception) -> None:
         """A run that this worker owns could not be brought into memory."""
         live = self._worker.cache.lives.get(run.number)
         reports: Sequence[Report] = ()
@@ -45,7 +45,8 @@ class Obstacles:
             reports = self.untaken(live)
             self._worker.cache.drop(live)
         if not isinstance(error, LeaseLost):
-            await self._aside(run, 1 + (run.blocked.tries if run.blocked else 0), reports, error)
+            tries = 1 + (run.blocked.tries if run.blocked else 0)
+            self._worker.in_background(self._aside(run, tries, reports, error))
 
     def untaken(self, live: Live) -> list[Report]:
         """The answers that a live copy was given and no turn has taken: as messages they outlive it."""
@@ -53,23 +54,23 @@ class Obstacles:
         answers, live.answers = live.answers, []
         return [Report(id=one.task.id, owner=owner, attempt=one.attempt, job=write(one.job)) for one in answers]
 
-    async def time_out(self, run: Run) -> None:
+    def time_out(self, run: Run) -> None:
         """A run has reached its time limit."""
-        await self._close(run, Closing("timed_out", write(TIMED_OUT)))
+        self._worker.in_background(self._close(run, Closing("timed_out", write(TIMED_OUT))))
 
-    async def _aside(self, run: Run, tries: int, reports: Sequence[Report], error: Exception) -> None:
+    async def _aside(self, run: Run, tries: int, reports: Sequence[Report], error: BaseException) -> None:
         worker = self._worker
-        definition = worker.registry.workflows.get(run.facts.workflow)
+        definition = worker.site.registry.workflows.get(run.facts.workflow)
         if isinstance(error, NondeterminismError) and definition and definition.on_nondeterminism == "fail":
             failure = Failure(type(error).__name__, str(error), retryable=False)
             await self._close(run, Closing("failed", write(failure)))
             return
-        blocked = blocked_by(error, tries, worker.clock.now_us(), worker.settings, worker.rng)
+        blocked = blocked_by(error, tries, worker.site.clock.now_us(), worker.site.settings, worker.site.rng)
         level = logging.ERROR if tries == 1 else logging.INFO  # said once; the run's row says it all the time
         logger.log(level, "run %s is blocked (%s): %s", run.facts.workflow_id, kind_of(error), error)
         try:
             await insist(
-                lambda: worker.store.block_run(worker.owner(), run.number, blocked, reports),
+                lambda: worker.site.store.block_run(worker.owner(), run.number, blocked, reports),
                 f"run {run.facts.workflow_id} is to be put aside",
             )
             worker.pump.expect(blocked.retry_us)
@@ -80,13 +81,14 @@ class Obstacles:
     async def _close(self, run: Run, closing: Closing) -> None:
         try:
             await insist(
-                lambda: self._worker.store.close_run(run.facts.workflow_id, run.facts.run_id, closing),
+                lambda: self._worker.site.store.close_run(run.facts.workflow_id, run.facts.run_id, closing),
                 f"run {run.facts.workflow_id} is to end",
             )
         except PerdureError as error:
             logger.info("run %s: %s", run.facts.workflow_id, error)
         else:
-            self._worker.closed(run.number, closing)
+            self._worker.inbox.closed(run.number, closing)
+            self._worker.pump.look_around()
 
 
 def vet(worker: Host, live: Live) -> Vet:
@@ -94,8 +96,11 @@ def vet(worker: Host, live: Live) -> Vet:
 
     def check(kind: str, name: str, options: Mapping[str, Any]) -> None:
         queue = options.get("queue") or live.run.facts.queue
-        known = {"schedule_activity": worker.registry.activities, "start_child": worker.registry.workflows}.get(kind)
-        if queue not in worker.settings.queues or known is None or name in known:
+        known = {
+            "schedule_activity": worker.site.registry.activities,
+            "start_child": worker.site.registry.workflows,
+        }.get(kind)
+        if queue not in worker.site.settings.queues or known is None or name in known:
             return
         what = "activity" if kind == "schedule_activity" else "workflow"
         raise live.executor.violation(

@@ -9,6 +9,8 @@ import random
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+import msgspec
+
 from perdure.clock import Clock
 from perdure.define.registry import Registry
 from perdure.engine.cache import Cache
@@ -64,8 +66,64 @@ class Agenda(Protocol):
         ...
 
 
-class Host(Protocol):
-    """The worker, for its parts."""
+class Turning(Protocol):
+    """The turns of live runs: engine.turning."""
+
+    def ready(self, live: Live) -> None:
+        """It has something to do."""
+        ...
+
+
+class Receiving(Protocol):
+    """What reaches runs: engine.inbox."""
+
+    def deliver(self, run: Run, claimed: bool, message: Message | None) -> None:
+        """A run was started, or accepted a message."""
+        ...
+
+    def take_up(self, run: Run) -> None:
+        """Bring a run that this worker owns into memory."""
+        ...
+
+    def closed(self, number: int, closing: Closing) -> None:
+        """A run has ended."""
+        ...
+
+    def asked(self, question: Question) -> None:
+        """Another process asked a query."""
+        ...
+
+    def rebuild(self, live: Live) -> None:
+        """A live copy is spent, but not its run."""
+        ...
+
+    def report(self, report: Report) -> None:
+        """What an attempt came to whose run is not here."""
+        ...
+
+
+class Hindering(Protocol):
+    """What becomes of runs that cannot go on: engine.obstacles."""
+
+    def turn_failed(self, live: Live, error: BaseException) -> None:
+        """A turn could not be, and the copy is spent."""
+        ...
+
+    def not_rebuilt(self, run: Run, error: Exception) -> None:
+        """A run could not be brought into memory."""
+        ...
+
+    def untaken(self, live: Live) -> list[Report]:
+        """The answers that a live copy was given and no turn has taken."""
+        ...
+
+    def time_out(self, run: Run) -> None:
+        """A run has reached its time limit."""
+        ...
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker stands on."""
 
     store: Store
     registry: Registry
@@ -73,6 +131,12 @@ class Host(Protocol):
     clock: Clock
     rng: random.Random
     name: str
+
+
+class Host(Protocol):
+    """The worker, for its parts."""
+
+    site: Site
     cache: Cache
     tasks: TaskRunner
     rebuilder: Rebuilder
@@ -84,44 +148,23 @@ class Host(Protocol):
         """What is looked for in the store."""
         ...
 
+    @property
+    def turner(self) -> Turning:
+        """What runs turns."""
+        ...
+
+    @property
+    def inbox(self) -> Receiving:
+        """What tells runs."""
+        ...
+
+    @property
+    def obstacles(self) -> Hindering:
+        """What is done with runs that cannot go on."""
+        ...
+
     def owner(self) -> int:
         """The number of the lease under which everything is claimed now."""
-        ...
-
-    def ready(self, live: Live) -> None:
-        """It has something to do."""
-        ...
-
-    def deliver(self, run: Run, claimed: bool, message: Message | None) -> None:
-        """A run was started, or accepted a message."""
-        ...
-
-    def take_up(self, run: Run) -> None:
-        """Bring a run that this worker owns into memory."""
-        ...
-
-    def turn_failed(self, live: Live, error: Exception) -> None:
-        """A turn could not be, and the copy is spent."""
-        ...
-
-    def time_out(self, run: Run) -> None:
-        """A run has reached its time limit."""
-        ...
-
-    def rebuild(self, live: Live) -> None:
-        """A live copy is spent, but not its run."""
-        ...
-
-    def closed(self, number: int, closing: Closing) -> None:
-        """A run has ended."""
-        ...
-
-    def asked(self, question: Question) -> None:
-        """Another process asked a query."""
-        ...
-
-    def report(self, report: Report) -> None:
-        """What an attempt came to whose run is not here."""
         ...
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""The pump: finds what is due in the store, and sees to leases. It sleeps until something is due or somebody calls.
+"""The pump: finds what is due in the store, and sees to leases; it sleeps until something is due or somebody calls.
 
 In:  engine.worker, which is called back with what was found; the store's `on_change`.
 """
@@ -46,7 +46,7 @@ class Pump:
 
     def start(self) -> None:
         """Begin."""
-        self._unsubscribe = self._worker.store.on_change(self._on_change)
+        self._unsubscribe = self._worker.site.store.on_change(self._on_change)
         self._task = asyncio.get_running_loop().create_task(self._work(), name="perdure pump")
 
     async def stop(self) -> None:
@@ -126,7 +126,7 @@ class Pump:
         await self._bury_dead()
         self._fire()
         await self._release()
-        now_us = worker.clock.now_us()
+        now_us = worker.site.clock.now_us()
         if changed or (self._sweep_us is not None and self._sweep_us <= now_us):
             await self._sweep()
         if self._tasks_us is not None and self._tasks_us <= now_us:
@@ -135,19 +135,19 @@ class Pump:
             await self._claim_tasks()
 
     def _seconds_to_wait(self) -> float | None:
-        now_us = self._worker.clock.now_us()
+        now_us = self._worker.site.clock.now_us()
         moments = [self._sweep_us, self._tasks_us]
         if self._live_due:
             moments.append(self._live_due[0][0])
         due = [moment for moment in moments if moment is not None]
         waits = [max(0.0, (min(due) - now_us) / 1_000_000)] if due else []
-        every = self._worker.settings.death_check_seconds
+        every = self._worker.site.settings.death_check_seconds
         if self._others and every is not None:
             waits.append(every)
         return min(waits) if waits else None
 
     def _fire(self) -> None:
-        now_us = self._worker.clock.now_us()
+        now_us = self._worker.site.clock.now_us()
         while self._live_due and self._live_due[0][0] <= now_us:
             moment, number = heapq.heappop(self._live_due)
             live = self._worker.cache.lives.get(number)
@@ -155,33 +155,35 @@ class Pump:
                 continue
             live.expected_us = None
             if live.owned:
-                self._worker.ready(live)
+                self._worker.turner.ready(live)
 
     # --- what can be claimed ----------------------------------------------------------------------
 
     async def _sweep(self) -> None:
         """Claim the runs that are due, and see to those that nobody knows."""
         worker = self._worker
-        queues = list(worker.settings.queues)
-        self._sweep_us = await worker.store.get_next_wake(queues)
-        now_us = worker.clock.now_us()
+        queues = list(worker.site.settings.queues)
+        self._sweep_us = await worker.site.store.get_next_wake(queues)
+        now_us = worker.site.clock.now_us()
         if self._sweep_us is None or self._sweep_us > now_us:
             return
         self._sweep_us = None
         while not worker.stopping:
-            room = min(worker.settings.claims_max, OWNED_MAX - worker.cache.owned)
+            room = min(worker.site.settings.claims_max, OWNED_MAX - worker.cache.owned)
             if room <= 0:
                 break
-            runs = await worker.store.claim_runs(worker.owner(), queues, tuple(worker.registry.workflows), room)
+            runs = await worker.site.store.claim_runs(
+                worker.owner(), queues, tuple(worker.site.registry.workflows), room
+            )
             for run in runs:
-                worker.take_up(run)
+                worker.inbox.take_up(run)
             if len(runs) < room:
                 break
         self.expect(await self._next_wake(queues, now_us))
 
     async def _next_wake(self, queues: Sequence[str], swept_us: int) -> int | None:
         """When to sweep again. What was due already, and was left, is not for this worker: no busy loop over it."""
-        wake_us = await self._worker.store.get_next_wake(queues)
+        wake_us = await self._worker.site.store.get_next_wake(queues)
         if wake_us is None or wake_us > swept_us:
             return wake_us
         if self._worker.cache.owned < OWNED_MAX:
@@ -191,8 +193,8 @@ class Pump:
     async def _put_unknown_aside(self, queues: Sequence[str], now_us: int) -> None:
         """Runs of workflows that nobody here knows: another worker may, and gets a moment to claim them (K14)."""
         worker = self._worker
-        for run in await worker.store.list_unknown(
-            queues, tuple(worker.registry.workflows), worker.settings.claims_max
+        for run in await worker.site.store.list_unknown(
+            queues, tuple(worker.site.registry.workflows), worker.site.settings.claims_max
         ):
             if self._others and now_us - (run.wake_us or 0) < LEFT_TO_OTHERS_MICROS:
                 continue
@@ -200,13 +202,13 @@ class Pump:
                 f"no worker that serves queue `{run.facts.queue}` knows workflow `{run.facts.workflow}`: "
                 "list it where a worker is made"
             )
-            blocked = blocked_by(error, 1, now_us, worker.settings, worker.rng)
+            blocked = blocked_by(error, 1, now_us, worker.site.settings, worker.site.rng)
             logger.error("run %s is blocked: %s", run.facts.workflow_id, error)
             with contextlib.suppress(LeaseLost):  # somebody was faster
-                await worker.store.block_run(None, run.number, blocked, ())
+                await worker.site.store.block_run(None, run.number, blocked, ())
 
     async def _claim_tasks(self) -> None:
-        tasks, now_us = self._worker.tasks, self._worker.clock.now_us()
+        tasks, now_us = self._worker.tasks, self._worker.site.clock.now_us()
         await tasks.claim()
         due_us = tasks.next_due_us
         self._tasks_us = (
@@ -216,12 +218,12 @@ class Pump:
     async def _release(self) -> None:
         while self._releases:
             live = self._releases.pop()
-            now_us = self._worker.clock.now_us()
+            now_us = self._worker.site.clock.now_us()
             if live.owned and live.local == 0 and live.committed is None and not live.has_work(now_us):
                 wake_us = live.wake_us()
                 self._worker.cache.disown(live)
                 await insist(
-                    partial(self._worker.store.release_run, self._worker.owner(), live.number, wake_us),
+                    partial(self._worker.site.store.release_run, self._worker.owner(), live.number, wake_us),
                     f"run {live.run.facts.workflow_id} is to be given back",
                 )
                 self._sweep_us = 0  # a message may have come meanwhile
@@ -236,25 +238,25 @@ class Pump:
     async def _look_around(self) -> None:
         """Somebody else has written: messages for runs that are here, cancelled activities, questions, workers."""
         worker = self._worker
-        for run in await worker.store.list_pending(worker.owner()):
+        for run in await worker.site.store.list_pending(worker.owner()):
             live = worker.cache.lives.get(run.number)
             if live is None or not live.owned or run.accepted > live.taken:
-                worker.take_up(run)
+                worker.inbox.take_up(run)
         if worker.tasks.running:
-            for task_id in await worker.store.list_cancelled(worker.owner()):
+            for task_id in await worker.site.store.list_cancelled(worker.owner()):
                 worker.tasks.cancel(task_id)
-        for question in await worker.store.list_questions(tuple(worker.registry.workflows)):
-            worker.asked(question)
-        leases = await worker.store.list_leases()
-        self._others = worker.store.others_possible and any(lease.number != worker.owner() for lease in leases)
+        for question in await worker.site.store.list_questions(tuple(worker.site.registry.workflows)):
+            worker.inbox.asked(question)
+        leases = await worker.site.store.list_leases()
+        self._others = worker.site.store.others_possible and any(lease.number != worker.owner() for lease in leases)
 
     async def _bury_dead(self) -> None:
-        now = self._worker.clock.monotonic()
-        every = self._worker.settings.death_check_seconds
+        now = self._worker.site.clock.monotonic()
+        every = self._worker.site.settings.death_check_seconds
         if not self._others or every is None or now - self._deaths_checked < every:
             return
         self._deaths_checked = now
-        dead = await self._worker.store.end_dead_leases()
+        dead = await self._worker.site.store.end_dead_leases()
         if dead:
             logger.warning("took over from %s", ", ".join(lease.name for lease in dead))
             self._sweep_us = 0

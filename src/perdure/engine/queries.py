@@ -32,20 +32,20 @@ async def answer_query(worker: Host, run: Run, name: str, arguments: bytes) -> A
     """
     job = jobs.Queried(name, "query", msgspec.Raw(arguments))
     accepted = run.accepted
-    give_up = worker.clock.monotonic() + CATCH_UP_SECONDS
+    give_up = worker.site.clock.monotonic() + CATCH_UP_SECONDS
     while True:
-        late = worker.clock.monotonic() >= give_up or run.status != "running" or run.blocked is not None
+        late = worker.site.clock.monotonic() >= give_up or run.status != "running" or run.blocked is not None
         live = worker.cache.lives.get(run.number)
         if live is not None and live.committed is not None:  # what is not durable is not shown
             await asyncio.wait([live.committed])
             continue
         if live is not None and live.last_turn >= max(run.last_turn, 0) and (late or live.consumed >= accepted):
             return _ask_cached(worker, live, job)
-        run = (await worker.store.get_runs([run.number]))[0]
+        run = (await worker.site.store.get_runs([run.number]))[0]
         is_there = run.last_turn >= 0 and (late or run.consumed >= accepted or run.status != "running")
         if is_there and (live is None or not live.owned):
             return await _ask_history(worker, run, job)
-        if late or (run.last_turn < 0 and (run.wake_us or 0) > worker.clock.now_us()):
+        if late or (run.last_turn < 0 and (run.wake_us or 0) > worker.site.clock.now_us()):
             break
         await asyncio.sleep(LOOK_SECONDS)
     text = f"run {run.facts.workflow_id} has not taken its first turn: there is nothing to ask yet"
@@ -55,13 +55,13 @@ async def answer_query(worker: Host, run: Run, name: str, arguments: bytes) -> A
 async def answer_question(worker: Host, question: Question) -> None:
     """Answer what another process asked; the first answer counts."""
     try:
-        runs = await worker.store.get_runs([question.run])
+        runs = await worker.site.store.get_runs([question.run])
         if not runs:
             return
         answered = await answer_query(worker, runs[0], question.name, question.arguments)
     except PerdureError as error:
         answered = Answered("query", "query", error=failure_of(error, with_traceback=False))
-    await worker.store.answer(question.number, write(answered))
+    await worker.site.store.answer(question.number, write(answered))
 
 
 async def _ask_history(worker: Host, run: Run, job: jobs.Queried) -> Answered:
@@ -76,13 +76,15 @@ def _ask_cached(worker: Host, live: Live, job: jobs.Queried) -> Answered:
     try:
         return _ask(worker, live, job)
     except Exception:
-        worker.rebuild(live)  # it took too long, perhaps: this copy is spent
+        worker.inbox.rebuild(live)  # it took too long, perhaps: this copy is spent
         raise
 
 
 def _ask(worker: Host, live: Live, job: jobs.Queried) -> Answered:
     executor = live.executor
-    completion = worker.rebuilder.activate(live, lambda: executor.activate(moment_of(worker.clock.now_us()), [job]))
+    completion = worker.rebuilder.activate(
+        live, lambda: executor.activate(moment_of(worker.site.clock.now_us()), [job])
+    )
     if len(completion.answers) != 1:
         raise InternalError(f"a query of run {live.run.facts.workflow_id} has {len(completion.answers)} answers")
     return completion.answers[0]

@@ -53,11 +53,11 @@ class Runs(Listener):
         """Start a run, or find the one that is there."""
         lease, known = self._claims()
         if self.worker is not None and start.facts.workflow in known:
-            start = replace(start, claim=lease if start.facts.queue in self.worker.settings.queues else None)
+            start = replace(start, claim=lease if start.facts.queue in self.worker.site.settings.queues else None)
         begun = await self.store.start_run(start)
         if self.worker is not None:
             message = None if start.message is None else self._message(begun.message, start.message, start.message_id)
-            self.worker.deliver(begun.run, begun.claimed, message)
+            self.worker.inbox.deliver(begun.run, begun.claimed, message)
             self.worker.pump.expect(start.wake_us)
             if start.id_policy == "terminate":
                 self.others_closed()
@@ -76,7 +76,7 @@ class Runs(Listener):
         """End a run from outside."""
         run = await self.store.close_run(workflow_id, run_id, closing)
         if self.worker is not None:
-            self.worker.closed(run.number, closing)
+            self.worker.inbox.closed(run.number, closing)
             self.worker.pump.look_around()
         else:
             self.run_closed(run.number, closing)
@@ -110,7 +110,7 @@ class Runs(Listener):
 
         accepted = await self._once_created(once)
         if accepted is not None and self.worker is not None:
-            self.worker.deliver(accepted.run, accepted.claimed, None)
+            self.worker.inbox.deliver(accepted.run, accepted.claimed, None)
 
     async def next_generation(self, run: Run, closing: Closing) -> Run:
         """The run that went on where this one ended (M8)."""
@@ -177,7 +177,7 @@ class Runs(Listener):
 
     def _deliver(self, accepted: Accepted, job: bytes, message_id: str | None) -> None:
         if self.worker is not None:
-            self.worker.deliver(accepted.run, accepted.claimed, self._message(accepted.number, job, message_id))
+            self.worker.inbox.deliver(accepted.run, accepted.claimed, self._message(accepted.number, job, message_id))
 
     def _message(self, number: int, job: bytes, message_id: str | None) -> Message:
         return Message(number=number, job=job, message_id=message_id, accepted_us=self._clock.now_us())

@@ -27,8 +27,8 @@ class Turner:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._workflows = tuple(host.registry.workflows)
-        self._committer = Committer(host.store, self._committed, self._claims)
+        self._workflows = tuple(host.site.registry.workflows)
+        self._committer = Committer(host.site.store, self._committed, self._claims)
         self._ready: deque[Live] = deque()
         self._scheduled = False
 
@@ -51,13 +51,13 @@ class Turner:
     def _run_ready(self) -> None:
         host = self._host
         self._scheduled = False
-        began = host.clock.monotonic()
+        began = host.site.clock.monotonic()
         while self._ready:
             live = self._ready.popleft()
             live.queued = False
             if live.owned and live.committed is None:
                 self._turn(live)
-            if self._ready and host.clock.monotonic() - began > SLICE_SECONDS:
+            if self._ready and host.site.clock.monotonic() - began > SLICE_SECONDS:
                 self._scheduled = True
                 asyncio.get_running_loop().call_soon(self._run_ready)
                 break
@@ -65,10 +65,10 @@ class Turner:
 
     def _turn(self, live: Live) -> None:
         host = self._host
-        now_us = host.clock.now_us()
+        now_us = host.site.clock.now_us()
         if live.deadline_us is not None and live.deadline_us <= now_us:
             live.answers.clear()
-            host.time_out(live.run)
+            host.obstacles.time_out(live.run)
             return
         if not live.has_work(now_us):
             host.pump.release_soon(live)
@@ -79,12 +79,14 @@ class Turner:
             prepared = prepare(
                 live,
                 taken,
-                Circumstances(now_us, host.owner(), host.tasks, host.registry.workflows),
+                Circumstances(now_us, host.owner(), host.tasks, host.site.registry.workflows),
                 lambda: host.rebuilder.activate(live, lambda: executor.activate(moment_of(now_us), taken.jobs)),
             )
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an exit() in a workflow ends no worker
             live.answers[:0] = taken.answers
-            host.turn_failed(live, error)
+            host.obstacles.turn_failed(live, error)
             return
         live.committed = asyncio.get_running_loop().create_future()
         self._committer.add(prepared)
@@ -110,7 +112,7 @@ class Turner:
             host.tasks.backlog |= unclaimed
             host.pump.wake()
         if prepared.commit.closing is not None:
-            host.closed(live.number, prepared.commit.closing)
+            host.inbox.closed(live.number, prepared.commit.closing)
         elif outcome.parked and not live.reclaimed:
             host.cache.disown(live)
             host.pump.expect(prepared.commit.wake_us)
@@ -123,7 +125,7 @@ class Turner:
     def _told(self, outcome: Committed) -> None:
         host = self._host
         for told in outcome.told:
-            host.deliver(told.run, told.claimed, told.message)
+            host.inbox.deliver(told.run, told.claimed, told.message)
             if not told.claimed:
                 host.pump.expect(told.run.wake_us)
         if outcome.ended:
@@ -134,8 +136,8 @@ class Turner:
         host = self._host
         host.pump.expect_live(live)
         if prepared.commit.consumed + outcome.pending > live.taken:
-            host.take_up(live.run)
-        elif live.has_work(host.clock.now_us()):
+            host.inbox.take_up(live.run)
+        elif live.has_work(host.site.clock.now_us()):
             self.ready(live)
         elif live.local == 0:
             host.pump.release_soon(live)
@@ -146,7 +148,7 @@ class Turner:
         for task in prepared.starts:
             host.tasks.give_back(task)
         if not isinstance(error, LeaseLost):
-            host.turn_failed(live, error)
+            host.obstacles.turn_failed(live, error)
             return
         logger.info("run %s: a turn was dropped: %s", live.run.facts.workflow_id, error)
         for task in live.tasks.values():

@@ -1,0 +1,174 @@
+"""The inbox: what reaches the runs of a worker: messages, runs that it has claimed, their ends.
+
+In:  engine.runs (clients of this process), engine.pump (the store), engine.turning (what turns have told other runs).
+Out: engine.cache brings a run into memory; engine.turning runs its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from perdure.engine.live import Live
+from perdure.engine.parts import Host
+from perdure.engine.patience import insist
+from perdure.engine.queries import answer_question
+from perdure.errors import StoreUnavailable
+from perdure.stores.records import Closing, Message, Question, Report, Run
+
+logger = logging.getLogger("perdure.engine")
+
+
+class Inbox:
+    """perdure.engine.parts.Receiving."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._taking_up: dict[int, asyncio.Task[None]] = {}
+        self._again: set[int] = set()
+        self._reports: list[Report] = []
+
+    def deliver(self, run: Run, claimed: bool, message: Message | None) -> None:
+        """A run was started, or accepted a message; if it is this worker's, it goes on at once."""
+        host = self._host
+        if host.stopping or run.owner != host.owner():
+            return
+        live = host.cache.lives.get(run.number)
+        busy = run.number in self._taking_up
+        if live is not None and live.owned and not busy:
+            live.reclaimed = live.reclaimed or (claimed and live.committed is not None)
+            if message is not None and message.number == live.taken + 1:
+                self._tell(live, message)
+            elif message is None or message.number > live.taken:
+                self.take_up(run)
+        elif busy or not claimed:
+            self.take_up(run)
+        elif run.last_turn < 0 and (message is None or message.number == 1):
+            self._begin(run, message)
+        elif message is not None and message.number == run.consumed + 1 and (copy := host.cache.resume(run)):
+            self._tell(copy, message)
+        else:
+            self.take_up(run)
+
+    def take_up(self, run: Run) -> None:
+        """Bring a run that this worker owns into memory, with everything that waits for it."""
+        host = self._host
+        if run.number in self._taking_up:
+            self._again.add(run.number)
+        elif run.facts.deadline_us is not None and run.facts.deadline_us <= host.site.clock.now_us():
+            host.obstacles.time_out(run)
+        elif run.accepted == run.consumed and (live := host.cache.resume(run)) is not None:
+            host.pump.expect_live(live)
+            host.turner.ready(live)
+        else:
+            self._taking_up[run.number] = asyncio.get_running_loop().create_task(self._take_up(run))
+
+    def closed(self, number: int, closing: Closing) -> None:
+        """A run has ended: by a turn, by its time limit, or by a client of this process."""
+        host = self._host
+        live = host.cache.lives.get(number)
+        if live is not None and live.owned:
+            for task in live.tasks.values():
+                if task.local:
+                    host.tasks.cancel(task.id)
+            host.cache.disown(live)
+            if live.committed is None and not live.ended:
+                host.cache.drop(live)
+        host.listener.run_closed(number, closing)
+
+    def asked(self, question: Question) -> None:
+        """Another process asked a query."""
+        host = self._host
+        host.in_background(answer_question(host, question))
+
+    def rebuild(self, live: Live) -> None:
+        """A live copy is spent, but not its run: bring it up again from what is stored."""
+        host = self._host
+        if not live.owned:
+            host.cache.drop(live)
+            return
+        reports = host.obstacles.untaken(live)
+        host.cache.drop(live)
+        host.in_background(self._bring_back(live.number, reports))
+
+    def report(self, report: Report) -> None:
+        """What an attempt came to whose run is not here."""
+        if not self._reports:
+            asyncio.get_running_loop().call_soon(self._flush_reports)
+        self._reports.append(report)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is being brought into memory, or to be written."""
+        return bool(self._taking_up or self._reports)
+
+    async def settle(self) -> None:
+        """Wait until what is being brought into memory is there, and what was reported is written."""
+        self._flush_reports()
+        while self._taking_up:
+            await asyncio.wait(self._taking_up.values())
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def _tell(self, live: Live, message: Message) -> None:
+        host = self._host
+        live.messages.append(message)
+        live.taken = message.number
+        host.turner.ready(live)
+
+    def _begin(self, run: Run, message: Message | None) -> None:
+        host = self._host
+        try:
+            live = host.cache.begin(run)
+        except Exception as error:
+            host.obstacles.not_rebuilt(run, error)
+            return
+        if message is not None:
+            self._tell(live, message)
+        host.turner.ready(live)
+
+    async def _take_up(self, run: Run) -> None:
+        host = self._host
+        try:
+            live = await host.cache.bring_up(run)
+            while True:
+                self._again.discard(run.number)
+                for message in await host.site.store.list_messages(run.number, live.taken):
+                    live.messages.append(message)
+                    live.taken = message.number
+                if run.number not in self._again:
+                    break
+        except StoreUnavailable as error:
+            logger.error("run %s waits for the store: %s", run.facts.workflow_id, error)
+            host.in_background(self._bring_back(run.number, ()))
+            return
+        except Exception as error:
+            host.obstacles.not_rebuilt(run, error)
+            return
+        finally:
+            self._taking_up.pop(run.number, None)
+            self._again.discard(run.number)
+        if host.cache.lives.get(run.number) is live and live.owned:
+            host.pump.expect_live(live)
+            host.turner.ready(live)
+
+    async def _bring_back(self, number: int, reports: Sequence[Report]) -> None:
+        host = self._host
+        what = f"run number {number} is to be read again"
+        if reports:
+            await insist(lambda: host.site.store.report_tasks(reports), what)
+        for run in await insist(lambda: host.site.store.get_runs([number]), what):
+            if run.status == "running" and run.owner == host.owner() and not host.stopping:
+                self.take_up(run)
+
+    def _flush_reports(self) -> None:
+        host = self._host
+        reports, self._reports = self._reports, []
+        if reports:
+            host.in_background(self._write_reports(reports))
+
+    async def _write_reports(self, reports: Sequence[Report]) -> None:
+        host = self._host
+        await insist(lambda: host.site.store.report_tasks(reports), f"{len(reports)} answers of activities wait")
+        host.pump.look_around()
