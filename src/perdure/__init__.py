@@ -4,9 +4,9 @@ The names come from perdure.define, perdure.errors and perdure.app; perdure.test
 as such. What runs workflows is imported when it is first asked for: a module of workflows loads without it.
 """
 
+import importlib
 from asyncio import Future
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdure.define.activity import Activity, activity
 from perdure.define.api import (
@@ -193,10 +193,14 @@ _LATER = {
     "Worker": "perdure.app",
 }
 
+if not TYPE_CHECKING:  # a type checker that saw this would believe any name to be here
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_LATER[name]), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return __all__

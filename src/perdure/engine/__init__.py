@@ -1,1 +1,1 @@
-"""The engine: claims runs, drives the kernel over them, commits what it decides, and runs activities. See `worker`."""
+"""The engine: claims runs, drives the kernel over them, commits what it decides, runs activities; begin at `worker`."""

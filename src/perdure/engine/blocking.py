@@ -1,4 +1,4 @@
-"""Blocking: why a run cannot go on, in the words that its row keeps, and when it is tried again (K12, section 6). Pure.
+"""Blocking: why a run cannot go on, in the words that its row keeps, and when it is tried again (K12); pure.
 
 In:  the error that a turn or a rebuild came to.
 Out: `Blocked`, for the store.

@@ -1,4 +1,4 @@
-"""Filters: the text by which people find runs, read into conditions that a store understands. Pure.
+"""Filters: the text by which people find runs, read into conditions that a store understands; pure.
 
 In:  `list("status = 'failed' and type = 'checkout' and started > '-1d'")`, `count(…)`, the command line.
 Out: perdure.stores.records.Condition; no part of the text reaches a store as it was written.

@@ -1,4 +1,4 @@
-"""Orders: what a turn wants of other runs and of the outside, as the store writes it with the turn (E1). Pure.
+"""Orders: what a turn wants of other runs and of the outside, as the store writes it with the turn (E1); pure.
 
 In:  a turn's record, and the live run that it belongs to.
 Out: those parts of `TurnCommit`: children, signals, promises, answers of updates, the next generation.

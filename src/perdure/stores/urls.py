@@ -1,4 +1,4 @@
-"""URLs: which store a text names. Opens nothing: the store is made, and whoever asked opens it."""
+"""URLs: which store a text names; the store is made here, and opened by whoever asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State: what a memory store keeps, and the few ways in which rows change. The transitions are in the modules beside.
+"""State: what a memory store keeps, and the few ways in which rows change; the transitions are in the modules beside.
 
 Whoever comes here holds the lock. Nothing here waits, and what can be refused is refused before anything is written.
 """
