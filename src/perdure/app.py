@@ -82,7 +82,7 @@ class Client(RunClient):
             raise UsageError(f"{type(self).__name__} on {self.store.url} was opened before: make a new one")
         self._was_opened = True
         await self.store.open()
-        self._unsubscribe = self.store.on_change(self._runs.others_closed)
+        self._unsubscribe = self.store.on_change(self._runs.news.others_closed)
 
     async def close(self) -> None:
         """Close the store. Runs go on wherever there is a worker."""
@@ -91,7 +91,7 @@ class Client(RunClient):
         self._was_closed = True
         if self._unsubscribe is not None:
             self._unsubscribe()
-        await self._runs.stop()
+        await self._runs.news.stop()
         await self.store.close()
 
     def _open_as(self, url: str | Store, registry: Registry, surroundings: Surroundings) -> None:
@@ -131,7 +131,7 @@ class Engine(Client):
             rng=self._rng,
             name=options.get("name") or f"{socket.gethostname()}:{os.getpid()}",
         )
-        listener = _Both(self._runs, options["listener"]) if "listener" in options else self._runs
+        listener = _Both(self._runs.news, options["listener"]) if "listener" in options else self._runs.news
         self._worker: RunWorker = RunWorker(site, _places(self._threads, self._hold), keeper, listener)
         self._runs.worker = self._worker
 

@@ -178,7 +178,7 @@ class Handle(Generic[R_co]):
     async def _result(self) -> Any:
         run = await self._runs.store.get_run(self._id, self._fixed or self._run_id)
         while True:
-            closing = await self._runs.closings.wait(run)
+            closing = await self._runs.news.closings.wait(run)
             if closing.status != "continued" or self._fixed is not None:
                 break
             run = await self._runs.next_generation(run, closing)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.engine.descriptions import read_record
+from perdure.engine.news import until
 from perdure.model import jobs
 from perdure.stores.records import NO_TURN, Closing, Run, Turn
 
@@ -46,7 +47,7 @@ async def published(runs: Runs, workflow_id: str, run_id: str | None) -> AsyncIt
     run = await runs.store.get_run(workflow_id, run_id)
     seen = NO_TURN
     first = True
-    with runs.watching() as changed:
+    with runs.news.watching() as changed:
         while True:
             changed.clear()
             run = (await runs.store.get_runs([run.number]))[0]
@@ -59,7 +60,7 @@ async def published(runs: Runs, workflow_id: str, run_id: str | None) -> AsyncIt
                 yield value
             first = first and not values
             if run.status == "running":
-                await runs.until(changed, LOOK_SECONDS)
+                await until(changed, LOOK_SECONDS)
             elif run.status == "continued" and run_id is None:
                 run, seen = await runs.next_generation(run, Closing(run.status, run.result)), NO_TURN
             else:

@@ -6,11 +6,9 @@ Out: the store; a worker of this process, if there is one, gets at once what was
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,11 +16,8 @@ from msgspec.structs import replace
 
 from perdure.clock import Clock
 from perdure.define.registry import Registry
-from perdure.engine.answers import Answers
-from perdure.engine.closings import Closings
-from perdure.engine.parts import Listener
+from perdure.engine.news import News, until
 from perdure.engine.queries import answer_query
-from perdure.engine.turns import Prepared
 from perdure.engine.worker import Worker
 from perdure.errors import Failure, InternalError, NotFound, QueryFailed
 from perdure.model.turns import Answered
@@ -36,18 +31,16 @@ LOOK_SECONDS = 0.05
 CREATION_SECONDS = 1.0  # a promise may be created by a turn that is under way
 
 
-class Runs(Listener):
+class Runs:
     """The runs of one store."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, rng: random.Random) -> None:
         self.store = store
-        self.closings = Closings(store)
-        self.answers = Answers(store)
+        self.news = News(store)
         self.worker: Worker | None = None
         self._registry = registry
         self._clock = clock
         self._rng = rng
-        self._watchers: set[asyncio.Event] = set()
 
     async def start(self, start: Start) -> Run:
         """Start a run, or find the one that is there."""
@@ -60,7 +53,7 @@ class Runs(Listener):
             self.worker.inbox.deliver(begun.run, begun.claimed, message)
             self.worker.pump.expect(start.wake_us)
             if start.id_policy == "terminate":
-                self.others_closed()
+                self.news.others_closed()
                 self.worker.pump.look_around()
         return begun.run
 
@@ -79,8 +72,8 @@ class Runs(Listener):
             self.worker.inbox.closed(run.number, closing)
             self.worker.pump.look_around()
         else:
-            self.run_closed(run.number, closing)
-        self.others_closed()
+            self.news.run_closed(run.number, closing)
+        self.news.others_closed()
 
     async def ask(self, workflow_id: str, run_id: str | None, name: str, arguments: bytes) -> Answered:
         """Have a query answered: here, if this process has the code, else by a process that has it."""
@@ -96,7 +89,7 @@ class Runs(Listener):
         if requested.answer is not None:
             return read_answer(requested.answer)
         facts = requested.run.facts
-        with self.answers.expected(facts.chain or facts.run_id, workflow_id, update_id) as answered:
+        with self.news.answers.expected(facts.chain or facts.run_id, workflow_id, update_id) as answered:
             if requested.accepted is not None:
                 self._deliver(requested.accepted, job, None)
             return await answered
@@ -127,49 +120,6 @@ class Runs(Listener):
         """An id that nothing else has."""
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    @contextlib.contextmanager
-    def watching(self) -> Generator[asyncio.Event]:
-        """An event that is set whenever a turn was committed, or somebody else has written."""
-        changed = asyncio.Event()
-        self._watchers.add(changed)
-        try:
-            yield changed
-        finally:
-            self._watchers.discard(changed)
-
-    async def until(self, changed: asyncio.Event, seconds: float) -> None:
-        """Wait for an event, so long at most."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await changed.wait()
-
-    # --- what has happened ------------------------------------------------------------------------
-
-    def turn_committed(self, prepared: Prepared) -> None:
-        """A turn of this process is durable."""
-        if prepared.answers:
-            facts = prepared.live.run.facts
-            for answered in prepared.answers:
-                self.answers.tell(facts.chain or facts.run_id, answered)
-        self._changed()
-
-    def run_closed(self, number: int, closing: Closing) -> None:
-        """A run has ended."""
-        self.closings.tell(number, closing)
-        self.answers.look()
-        self._changed()
-
-    def others_closed(self) -> None:
-        """Somebody else has written, or runs have ended with another one."""
-        self.closings.look()
-        self.answers.look()
-        self._changed()
-
-    async def stop(self) -> None:
-        """Nobody is told any more."""
-        await self.closings.stop()
-        await self.answers.stop()
-
     # --- leaves -----------------------------------------------------------------------------------
 
     def _claims(self) -> tuple[int | None, Sequence[str]]:
@@ -182,14 +132,10 @@ class Runs(Listener):
     def _message(self, number: int, job: bytes, message_id: str | None) -> Message:
         return Message(number=number, job=job, message_id=message_id, accepted_us=self._clock.now_us())
 
-    def _changed(self) -> None:
-        for changed in self._watchers:
-            changed.set()
-
     async def _once_created(self, call: Callable[[], Awaitable[T]]) -> T:
         """What is not there yet may be created by a turn that is under way."""
         give_up = self._clock.monotonic() + CREATION_SECONDS
-        with self.watching() as changed:
+        with self.news.watching() as changed:
             while True:
                 changed.clear()
                 try:
@@ -197,19 +143,19 @@ class Runs(Listener):
                 except NotFound:
                     if self._clock.monotonic() >= give_up:
                         raise
-                await self.until(changed, LOOK_SECONDS)
+                await until(changed, LOOK_SECONDS)
 
     async def _ask_others(self, run: Run, name: str, arguments: bytes) -> Answered:
         question = await self.store.ask(run.facts.workflow_id, run.facts.run_id, name, arguments)
         give_up = self._clock.monotonic() + ANSWER_SECONDS
         try:
-            with self.watching() as changed:
+            with self.news.watching() as changed:
                 while self._clock.monotonic() < give_up:
                     changed.clear()
                     answer = await self.store.take_answer(question.number)
                     if answer is not None:
                         return read_answer(answer)
-                    await self.until(changed, LOOK_SECONDS)
+                    await until(changed, LOOK_SECONDS)
         finally:
             await self.store.forget_question(question.number)
         text = (
