@@ -223,7 +223,7 @@ def figures(folder: str, rounds: int) -> list[Figure]:
         Figure("steps of one chain", max(measured["steps"]) / yardstick, "x yardstick", 0.5),
         Figure("steps of 100 chains, in groups", max(measured["grouped"]), "a second", 15_000),
         Figure("starts, 1,000 at once", max(measured["starts"]), "a second"),
-        Figure("signals that wake, one at a time", max(measured["signals"]) / yardstick, "x yardstick", 0.5),
+        Figure("signals that wake, one at a time", max(measured["signals"]) / yardstick, "x yardstick", 0.4),
         Figure("claims, 100 at a time", max(measured["claims"]), "a second"),
         Figure("claims that find nothing", max(measured["looks"]), "a second"),
     ]

@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from perdure.errors import NotFound, StoreCorrupt
 from perdure.stores.records import RunFilter
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing.clock import VirtualClock
-from perdure.testing.conformance.making import a_start
+from perdure.testing.conformance.making import JOB, a_beat, a_start, a_task, an_answer
 from tests.stores.sqlite.counting import CountingVfs
 from tests.stores.sqlite.files import begin, commit, fill, look, with_store
 
@@ -237,6 +238,39 @@ def test_a_damaged_task_stops_its_run_and_no_other_task(tmp_path: Path) -> None:
 
     with_store(path, fill)
     look(path, "update tasks set options = x'7b7d' where run = 3 and seq = 1")
+    with_store(path, go_on)
+
+
+def test_damage_of_one_holds_up_no_other_in_a_batch(tmp_path: Path) -> None:
+    """What an owner has, what it reports and beats, and what is listed for it."""
+    path = tmp_path / "store.db"
+
+    async def start(store: SqliteStore) -> None:
+        lease = await store.open_lease("w-1", {}, 600.0)
+        for number in range(4):
+            run = await begin(store, f"o-{number}", lease.number)
+            await commit(store, run, lease.number, new_tasks=(a_task(str(number), claimed=True),))
+            await store.accept_message(f"o-{number}", None, JOB)
+            await store.ask(f"o-{number}", None, "total", b"[]")
+
+    async def go_on(store: SqliteStore) -> None:
+        assert {run.number for run in await store.list_pending(1)} == {1, 3}
+        assert [run.number for run in await store.get_runs([1, 2, 3])] == [1, 3]
+        assert [question.number for question in await store.list_questions(["order"])] == [1, 2, 3]
+        tasks = [(await store.list_tasks(number))[0] for number in (1, 3)]
+        lost = [replace(tasks[0], id=a_task(name).id) for name in ("1", "3")]
+        attempts = [tasks[0], *lost, tasks[1]]
+        assert await store.beat_tasks([a_beat(task) for task in attempts]) == [False, False, None, False]
+        assert await store.report_tasks([an_answer(task) for task in attempts]) == [True, False, False, True]
+        assert (await store.get_runs([1]))[0].accepted == 2
+        assert len(await store.end_dead_leases()) == 1
+
+    with_store(path, start)
+    look(path, "update states set waiting = x'00' where number = 2")
+    look(path, "update tasks set input = x'00' where run = 4")
+    look(path, "update states set waiting = x'00' where number = 4")
+    look(path, "update questions set name = 'other' where number = 4")
+    look(path, "update counters set amount = 7 where name = 'leases'")
     with_store(path, go_on)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from perdure.stores.records import Lease
 from perdure.stores.sqlite import counters, sql
 from perdure.stores.sqlite.access import Access, to_json
-from perdure.stores.sqlite.rows import LeaseRow, lease_of, lease_row, queues_json, read_lease
+from perdure.stores.sqlite.rows import LeaseRow, lease_of, lease_row, queues_json, read_lease, whole_ones
 
 SECOND_US = 1_000_000
 
@@ -39,7 +39,7 @@ def renew_lease(access: Access, number: int) -> bool:
 
 
 def list_leases(access: Access) -> list[Lease]:
-    return [lease_of(read_lease(row)) for row in access.rows(sql.LEASES)]
+    return [lease_of(lease) for lease in whole_ones(access.rows(sql.LEASES), read_lease)]
 
 
 def list_cancelled(access: Access, number: int) -> list[str]:

@@ -7,7 +7,9 @@ A value whose seal fits is what was written, and needs no other check.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -32,6 +34,7 @@ from perdure.stores.records import (
 )
 from perdure.stores.sqlite.access import Row, Value, to_json
 
+T = TypeVar("T")
 RUN_COLUMNS = 19
 _blocked = msgspec.json.Decoder(Blocked).decode
 _attempts = msgspec.json.Decoder(tuple[Attempt, ...]).decode
@@ -68,6 +71,15 @@ def verified(table: str, row: Row, key: object, run_id: str | None = None) -> Ro
     if checksum(table, values) != row[-1]:
         raise damaged(table, key, "its checksum does not fit: it is not as it was written", run_id)
     return values
+
+
+def whole_ones(rows: Iterable[Row], read: Callable[[Row], T]) -> list[T]:
+    """Those rows that are as they were written: a damaged one is to hold up nobody else, and `verify` names it."""
+    found: list[T] = []
+    for row in rows:
+        with suppress(StoreCorrupt):
+            found.append(read(row))
+    return found
 
 
 # --- runs and states -----------------------------------------------------------------------------

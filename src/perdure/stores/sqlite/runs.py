@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.errors import AlreadyExists
+from perdure.errors import AlreadyExists, StoreCorrupt
 from perdure.stores.answers import replaced, same_start
 from perdure.stores.records import Begun, Closing, Run, Start
 from perdure.stores.sqlite import messages, sql, states
@@ -83,7 +83,20 @@ def get_run(access: Access, workflow_id: str, run_id: str | None) -> Run:
 
 
 def get_runs(access: Access, numbers: Sequence[int]) -> list[Run]:
-    return [run for number in numbers if (run := states.get(access, number)) is not None]
+    """`StoreCorrupt` if all that are there are damaged; among others, a damaged one is left out."""
+    found: list[Run] = []
+    broken: StoreCorrupt | None = None
+    for number in numbers:
+        try:
+            run = states.get(access, number)
+        except StoreCorrupt as error:
+            broken = error
+        else:
+            if run is not None:
+                found.append(run)
+    if broken is not None and not found:
+        raise broken
+    return found
 
 
 def close_run(access: Access, workflow_id: str, run_id: str | None, closing: Closing) -> Run:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 
-from perdure.errors import InternalError, StoreCorrupt
+from perdure.errors import InternalError, PerdureError, StoreCorrupt
 from perdure.stores.answers import attempt_notes, cancelled_job
 from perdure.stores.records import Attempt, Beat, NewRun, NewTask, Report, Task
 from perdure.stores.sqlite import leases, sql, states
 from perdure.stores.sqlite.access import Access, Row, json_of, to_json
 from perdure.stores.sqlite.rows import State, TaskRow, damaged, read_task, task_of, task_row
 from perdure.stores.sqlite.urgency import earliest, most_urgent, next_below
+
+NEVER_US = 2**63 - 1
 
 
 def claim_tasks(access: Access, owner: int, queue: str, names: Sequence[str], limit: int) -> list[Task]:
@@ -49,9 +52,15 @@ def _take(access: Access, owner: int, task_id: str) -> Task | None:
 
 def set_task_aside(access: Access, row: Row, error: Exception) -> None:
     """Stop the run that a damaged task belongs to: the one it names, unless it is another one that misses a task."""
-    access.write(sql.SET_TASK_ASIDE, row[0])
-    missing = access.numbers(sql.MISCOUNTED)
     named = row[1]
+    try:
+        task = read_task(row)
+    except StoreCorrupt:
+        access.write(sql.SET_TASK_ASIDE, row[0])
+        missing = access.numbers(sql.MISCOUNTED)
+    else:  # it is its run that is damaged
+        task.owner, task.due_us, missing = None, NEVER_US, []
+        replace(access, task)
     if isinstance(named, int) and not missing:
         states.set_aside(access, named, error)
     for number in missing:
@@ -80,7 +89,20 @@ def report_tasks(access: Access, reports: Sequence[Report]) -> list[bool]:
     for each in reports:
         if each.job is None and each.retry_us is None:
             raise InternalError(f"the report on the activity {each.id} says neither the answer nor when to retry")
-    return [report(access, each) for each in reports]
+    return [bool(_unless_damaged(access, each.id, partial(report, access, each))) for each in reports]
+
+
+def _unless_damaged(access: Access, task_id: str, work: Callable[[], bool | None]) -> bool | None:
+    """What this gives; None where rows are damaged, whose run is stopped then, and no other."""
+    given = access.alone(work)
+    if isinstance(given, StoreCorrupt):
+        row = access.row(sql.TASK, task_id)
+        if row is not None:
+            set_task_aside(access, row, given)
+        return None
+    if isinstance(given, PerdureError):
+        raise given
+    return given
 
 
 def report(access: Access, report: Report) -> bool:
@@ -133,7 +155,7 @@ def give_back(access: Access, task: TaskRow, due_us: int, last: Attempt, *, coun
 
 
 def beat_tasks(access: Access, beats: Sequence[Beat]) -> list[bool | None]:
-    return [_beat(access, beat) for beat in beats]
+    return [_unless_damaged(access, beat.id, partial(_beat, access, beat)) for beat in beats]
 
 
 def _beat(access: Access, beat: Beat) -> bool | None:

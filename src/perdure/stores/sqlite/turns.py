@@ -6,16 +6,17 @@ The way of a step in a chain of activities: one state read and written, one turn
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
-from perdure.stores.sqlite import leases, messages, runs, sql, states, tasks
+from perdure.stores.sqlite import leases, messages, sql, states, tasks
 from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others
-from perdure.stores.sqlite.rows import State, damaged, read_run, read_turn, state_row, turn_row
+from perdure.stores.sqlite.rows import State, damaged, read_run, read_turn, state_row, turn_row, whole_ones
 from perdure.stores.sqlite.states import Standing
 from perdure.stores.sqlite.urgency import earliest, earliest_first, most_urgent, next_below
 
@@ -68,11 +69,16 @@ def get_next_wake(access: Access, queues: Sequence[str]) -> int | None:
 
 
 def list_pending(access: Access, owner: int) -> list[Run]:
-    return [read_run(row) for row in access.rows(sql.PENDING, owner)]
+    return whole_ones(access.rows(sql.PENDING, owner), read_run)
 
 
 def list_unknown(access: Access, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
-    return runs.get_runs(access, _due(access, sql.DUE_UNKNOWN, queues, workflows, limit))
+    found: list[Run] = []
+    for number in _due(access, sql.DUE_UNKNOWN, queues, workflows, limit):
+        with suppress(StoreCorrupt):  # whoever claims it puts it aside
+            if (run := states.get(access, number)) is not None:
+                found.append(run)
+    return found
 
 
 # --- commits -------------------------------------------------------------------------------------
