@@ -20,7 +20,7 @@ from perdure.stores.memory import MemoryStore
 from perdure.stores.port import Store
 from perdure.testing import VirtualClock, run_virtual
 from perdure.testing.crashing import Crashed, CrashingStore
-from tests.engine import corpus
+from tests.engine import corpus, stories
 
 NUMBERS = itertools.count()
 LIMIT_SECONDS = 3_600
@@ -50,7 +50,7 @@ def _engine(store: Any, clock: VirtualClock) -> Engine:
     )
 
 
-async def _told(tell: corpus.Story, engine: Engine) -> Any:
+async def _told(tell: stories.Story, engine: Engine) -> Any:
     async with asyncio.timeout(LIMIT_SECONDS), engine:
         told = await tell(engine)
         await asyncio.sleep(LIMIT_SECONDS / 2)  # what is left behind ends too
@@ -85,7 +85,7 @@ def _check_history(records: list[Any]) -> None:
     assert len(answered) == len(set(answered))
 
 
-async def _undisturbed(tell: corpus.Story, clock: VirtualClock) -> tuple[Outcome, int]:
+async def _undisturbed(tell: stories.Story, clock: VirtualClock) -> tuple[Outcome, int]:
     _forget()
     name = f"boundaries-{next(NUMBERS)}"
     keeper = MemoryStore(clock, name)  # so that the data outlives the engine's own store object
@@ -94,7 +94,7 @@ async def _undisturbed(tell: corpus.Story, clock: VirtualClock) -> tuple[Outcome
     return await _outcome(told, keeper), counting.writes
 
 
-async def _crashed(tell: corpus.Story, clock: VirtualClock, at: int, when: Any) -> Outcome:
+async def _crashed(tell: stories.Story, clock: VirtualClock, at: int, when: Any) -> Outcome:
     _forget()
     name = f"boundaries-{next(NUMBERS)}"
     keeper = MemoryStore(clock, name)
@@ -141,14 +141,14 @@ def _forget() -> None:
 
 
 def test_the_corpus_is_large_enough() -> None:
-    assert len(corpus.STORIES) >= 30
+    assert len(stories.STORIES) >= 30
     assert len(corpus.WORKFLOWS) >= 30
 
 
-@pytest.mark.parametrize("name", corpus.STORIES)
+@pytest.mark.parametrize("name", stories.STORIES)
 def test_a_crash_at_any_commit_changes_nothing(name: str) -> None:
     """Rules E1, E8; I1 to I4, I6 to I8, I14."""
-    tell = corpus.STORIES[name]
+    tell = stories.STORIES[name]
 
     clock = VirtualClock()
 

@@ -1,0 +1,210 @@
+"""Children and other runs, through the engine on virtual time (M7, E2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure import (
+    ActivityFailed,
+    ChildFailed,
+    ExternalFailed,
+    Retry,
+    RunCancelled,
+    RunTerminated,
+    activity,
+    child,
+    parallel,
+    receive,
+    run_of,
+    sleep,
+    workflow,
+)
+
+Opened = Callable[..., Any]
+
+
+@workflow
+async def doubled(number: int) -> int:
+    await sleep(1)
+    return 2 * number
+
+
+@workflow
+async def failing(text: str) -> str:
+    raise ValueError(text)
+
+
+@workflow
+async def approval(who: str) -> str:
+    return f"{who}: {await receive('approve', str)}"
+
+
+@workflow
+async def sum_of_children(count: int) -> int:
+    return sum(await parallel(*(doubled(number) for number in range(count))))
+
+
+# --- children (M7) -------------------------------------------------------------------------------
+
+
+async def test_children_run_and_their_values_arrive(engine: Opened) -> None:
+    """Rule M7."""
+
+    async with engine(workflows=[doubled, sum_of_children]) as e:
+        assert await e.run(sum_of_children, 100) == 9900
+
+
+async def test_a_childs_failure_arrives_with_its_cause(engine: Opened) -> None:
+    """Rule M7."""
+
+    @workflow
+    async def parent() -> str:
+        try:
+            await failing("no")
+        except ChildFailed as error:
+            return str(error.failure)
+        return "it did not fail"
+
+    async with engine(workflows=[parent, failing]) as e:
+        assert await e.run(parent) == "ValueError: no"
+
+
+async def test_a_child_id_that_is_taken_is_a_failed_answer(engine: Opened) -> None:
+    """Rule E2."""
+
+    @workflow
+    async def parent() -> str:
+        try:
+            await child(doubled, 1, id="taken")
+        except ChildFailed as error:
+            return error.failure.type
+        return "nobody had it"
+
+    async with engine(workflows=[parent, doubled, approval]) as e:
+        await e.start(approval, "ann", id="taken")
+        assert await e.run(parent) == "AlreadyExists"
+
+
+async def test_a_child_is_signalled_and_cancelled(engine: Opened) -> None:
+    """Rule M7."""
+
+    @workflow
+    async def parent() -> list[str]:
+        told = child(approval, "ann", id="told")
+        stopped = child(approval, "bob", id="stopped", parent_close="abandon")
+        await told.signal("approve", "yes")
+        stopped.cancel()
+        values = [await told]
+        try:
+            await stopped
+        except asyncio.CancelledError:
+            values.append("cancelled")
+        return values
+
+    async with engine(workflows=[parent, approval]) as e:
+        assert await e.run(parent) == ["ann: yes", "cancelled"]
+        with pytest.raises(RunCancelled):
+            await e.handle("stopped").result()
+
+
+@pytest.mark.parametrize(
+    ("policy", "ending"), [("terminate", RunTerminated), ("cancel", RunCancelled), ("abandon", None)]
+)
+async def test_the_end_of_a_parent_does_to_its_children_what_they_asked_for(
+    engine: Opened, policy: Any, ending: Any
+) -> None:
+    """Rule M7."""
+
+    @workflow
+    async def parent() -> str:
+        child(approval, "ann", id="kid", parent_close=policy)
+        await sleep(5)
+        return "done"
+
+    async with engine(workflows=[parent, approval]) as e:
+        assert await e.run(parent) == "done"
+        kid = e.handle("kid")
+        if ending is None:
+            await kid.signal("approve", "yes")
+            assert await kid.result() == "ann: yes"
+        else:
+            with pytest.raises(ending):
+                await kid.result(timeout=10)
+
+
+async def test_terminating_a_tree_ends_all_of_it(engine: Opened) -> None:
+    """Rule M7."""
+
+    @workflow
+    async def tree(depth: int) -> None:
+        if depth:
+            await parallel(tree(depth - 1), tree(depth - 1))
+        else:
+            await sleep("10d")
+
+    async with engine(workflows=[tree]) as e:
+        handle = await e.start(tree, 4)
+        await asyncio.sleep(10)
+        await handle.terminate("enough")
+        await asyncio.sleep(10)
+        runs = [run async for run in e.list("status = 'running'")]
+        assert not runs
+
+
+async def test_an_activity_that_fails_in_a_child_is_the_cause_of_its_failure(engine: Opened) -> None:
+    @activity
+    async def refuse() -> None:
+        raise KeyError("gone")
+
+    @workflow
+    async def kid() -> None:
+        await refuse.options(retry=Retry(attempts=1))()
+
+    @workflow
+    async def parent() -> list[str]:
+        try:
+            await child(kid)
+        except ChildFailed as error:
+            cause = error.failure.cause
+            return [error.failure.type, cause.type if cause else ""]
+        return []
+
+    async with engine(workflows=[parent, kid], activities=[refuse]) as e:
+        assert await e.run(parent) == [ActivityFailed.__name__, "KeyError"]
+
+
+# --- other runs ----------------------------------------------------------------------------------
+
+
+async def test_another_run_is_signalled_and_an_unknown_one_is_a_failed_answer(engine: Opened) -> None:
+    """Rule E2."""
+
+    @workflow
+    async def sender() -> str:
+        await run_of("listener").signal("approve", "yes")
+        try:
+            await run_of("nobody").signal("approve", "yes")
+        except ExternalFailed as error:
+            return error.failure.type
+        return "somebody"
+
+    async with engine(workflows=[sender, approval]) as e:
+        listener = await e.start(approval, "ann", id="listener")
+        assert await e.run(sender) == "NotFound"
+        assert await listener.result() == "ann: yes"
+
+
+async def test_another_run_is_cancelled(engine: Opened) -> None:
+    @workflow
+    async def stopper() -> None:
+        await run_of("listener").cancel("enough")
+
+    async with engine(workflows=[stopper, approval]) as e:
+        listener = await e.start(approval, "ann", id="listener")
+        await e.run(stopper)
+        with pytest.raises(RunCancelled):
+            await listener.result()
