@@ -98,7 +98,7 @@ def test_answers_go_back_to_the_loops_they_came_from_with_one_call_for_each(tmp_
         for call in calls:
             call.outcome = threading.get_ident()
 
-    line = ThreadLine("test", run)
+    line = ThreadLine("test", run, SystemClock().monotonic)
 
     async def wait_for_all() -> set[int]:
         loop = asyncio.get_running_loop()
@@ -155,7 +155,7 @@ def test_a_bug_in_the_thread_is_told_and_the_thread_goes_on() -> None:
             raise ZeroDivisionError("a bug")
 
     async def work() -> None:
-        line = ThreadLine("test", run)
+        line = ThreadLine("test", run, SystemClock().monotonic)
         with pytest.raises(InternalError, match="ZeroDivisionError: a bug"):
             await line.call(len, ())
         assert await line.call(max, ()) is None

@@ -62,10 +62,12 @@ class Waiting(Call):
 
 
 class ThreadLine:
-    """A thread that has the connection. With a tick, that is called every ten milliseconds and after each group."""
+    """A thread that has the connection. With a tick, that is called every ten milliseconds, busy or not."""
 
-    def __init__(self, name: str, run: Run) -> None:
+    def __init__(self, name: str, run: Run, now: Callable[[], float]) -> None:
         self._run = run
+        self._now = now
+        self._ticked = 0.0
         self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
         self._tick: Callable[[], object] | None = None
         self._stopping = False
@@ -95,7 +97,8 @@ class ThreadLine:
                 answer(calls)
             elif self._stopping and self._queue.empty():
                 return
-            if self._tick is not None:
+            if self._tick is not None and (not calls or self._now() - self._ticked >= TICK_SECONDS):
+                self._ticked = self._now()
                 self._tick()
 
     def _make(self, calls: Sequence[Waiting]) -> None:

@@ -109,9 +109,9 @@ class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLe
             straight = StraightLine(readers[0].run, lock)
             return Lines(StraightLine(writer.run, lock), straight, straight)
         return Lines(
-            ThreadLine("perdure-sqlite-writer", writer.run),
-            ThreadLine("perdure-sqlite-reader", readers[0].run),
-            ThreadLine("perdure-sqlite-scanner", readers[1].run),
+            ThreadLine("perdure-sqlite-writer", writer.run, self._clock.monotonic),
+            ThreadLine("perdure-sqlite-reader", readers[0].run, self._clock.monotonic),
+            ThreadLine("perdure-sqlite-scanner", readers[1].run, self._clock.monotonic),
         )
 
     # --- changes ----------------------------------------------------------------------------
