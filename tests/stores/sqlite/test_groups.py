@@ -13,7 +13,7 @@ import pytest
 
 from perdure.clock import SystemClock
 from perdure.errors import AlreadyExists, InternalError, StoreCorrupt, StoreUnavailable
-from perdure.stores.sqlite import SqliteStore, opening
+from perdure.stores.sqlite import SqliteStore, lines, opening
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.groups import Call, Writer
 from perdure.stores.sqlite.lines import ThreadLine, answer
@@ -103,7 +103,13 @@ def test_answers_go_back_to_the_loops_they_came_from_with_one_call_for_each(tmp_
     async def wait_for_all() -> set[int]:
         loop = asyncio.get_running_loop()
         wake: Callable[..., Any] = loop.call_soon_threadsafe
-        loop.call_soon_threadsafe = lambda *given, **more: woken.append(1) or wake(*given, **more)  # type: ignore[method-assign]
+
+        def counting(call: Callable[..., Any], *given: Any, **more: Any) -> Any:
+            if call.__module__ == lines.__name__:  # and not asyncio's own
+                woken.append(1)
+            return wake(call, *given, **more)
+
+        setattr(loop, "call_soon_threadsafe", counting)  # noqa: B010  (a method, to the type checker)
         first = asyncio.ensure_future(line.call(len, ()))
         await asyncio.sleep(0)
         rest = [asyncio.ensure_future(line.call(len, ())) for _ in range(50)]
@@ -118,7 +124,7 @@ def test_answers_go_back_to_the_loops_they_came_from_with_one_call_for_each(tmp_
 
     asyncio.run(both())
     assert sum(groups) == 102
-    assert len(woken) <= 2 * len(groups) + 2
+    assert len(woken) <= 2 * len(groups) < 20
 
 
 def test_a_loop_that_was_closed_meanwhile_harms_nobody(tmp_path: Path) -> None:
