@@ -17,6 +17,7 @@ from perdure import codec
 from perdure.define.acting import executor_or_none
 from perdure.define.retry import Duration, Retry
 from perdure.define.signatures import Signature, signature_of
+from perdure.define.stubs import is_stub
 from perdure.errors import InvalidValue, UsageError
 from perdure.kernel.calls import Request, ask
 from perdure.model.ids import check_id
@@ -69,6 +70,7 @@ class Activity(Generic[P, R]):
         self.defaults = read_options({key: value for key, value in options.items() if key != "name"})
         self.signature: Signature = signature_of(fn, self.name, depth=depth + 1)
         self._reads: tuple[Any] | None = None
+        self._is_stub: bool | None = None  # not looked at yet
         functools.update_wrapper(self, fn)
 
     def __repr__(self) -> str:
@@ -95,8 +97,9 @@ class Activity(Generic[P, R]):
     @property
     def is_stub(self) -> bool:
         """Whether its body is `...`: another worker or team serves it."""
-        code = getattr(self.fn, "__code__", None)
-        return code is not None and code.co_code in STUB_BODIES and code.co_consts[-1:] in ((None,), ())
+        if self._is_stub is None:
+            self._is_stub = is_stub(self.fn)
+        return self._is_stub
 
     def _call(self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[R]:
         executor = executor_or_none()
@@ -185,12 +188,3 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
                 raise InvalidValue(f"priority is a whole number, not {value!r}")
             read[name] = value
     return read
-
-
-def _stub() -> None: ...
-
-
-async def _async_stub() -> None: ...
-
-
-STUB_BODIES = frozenset({_stub.__code__.co_code, _async_stub.__code__.co_code})
