@@ -1,4 +1,4 @@
-"""The registry: the workflows and activities that a worker knows, by name, and workflows by version too (E2, K14, M9)."""
+"""The registry: the workflows and activities that a worker knows, by name; workflows by version too (E2, K14, M9)."""
 
 from __future__ import annotations
 

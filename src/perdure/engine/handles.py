@@ -183,7 +183,7 @@ class Handle(Generic[R_co]):
                 break
             run = await self._runs.next_generation(run, closing)
         if closing.status == "completed":
-            returns = self._runs.returns_of(run.facts.workflow)
+            returns = self._runs.returns_of(run.facts)
             return codec.decode(msgspec.Raw(closing.result or b"null"), returns, f"the result of run {self._id}")
         failure = failure_of_closing(closing) or Failure("Continued", "it went on as another generation")
         ending = ENDINGS.get(closing.status, RunEnded)

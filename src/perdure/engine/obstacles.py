@@ -60,7 +60,7 @@ class Obstacles:
 
     async def _aside(self, run: Run, tries: int, reports: Sequence[Report], error: BaseException) -> None:
         worker = self._worker
-        definition = worker.site.registry.workflows.get(run.facts.workflow)
+        definition = worker.site.registry.version_of(run.facts.workflow, run.facts.version)
         if isinstance(error, NondeterminismError) and definition and definition.on_nondeterminism == "fail":
             failure = Failure(type(error).__name__, str(error), retryable=False)
             await self._close(run, Closing("failed", write(failure)))

@@ -63,7 +63,7 @@ def orders_of(
             UpdateAnswer(one.id, write(one)) for one in answered if one.kind in ("update", "update_rejected")
         ),
         attributes=write(live.executor.attributes) if of["set_attributes"] else None,
-        successor=_successor(live, of["continue_as_new"][0]) if of["continue_as_new"] else None,
+        successor=_successor(live, of["continue_as_new"][0], definitions) if of["continue_as_new"] else None,
     )
 
 
@@ -105,8 +105,8 @@ def _sent(live: Live, command: Command) -> Sent | None:
     return Sent(workflow_id=target, job=job, seq=_seq(command))
 
 
-def _successor(live: Live, command: Command) -> Successor:
-    """The next generation: a fresh history, with everything that carries over (M8)."""
+def _successor(live: Live, command: Command, definitions: Mapping[str, Workflow[..., Any]]) -> Successor:
+    """The next generation: a fresh history, the newest code, and everything that carries over (M8, M9)."""
     facts, executor = live.run.facts, live.executor
     started = executor.started
     run_id = str(uuid.uuid5(uuid.UUID(facts.run_id), "next generation"))
@@ -120,6 +120,7 @@ def _successor(live: Live, command: Command) -> Successor:
             facts,
             run_id=run_id,
             chain=facts.chain or facts.run_id,
+            version=definitions[facts.workflow].version if facts.workflow in definitions else facts.version,
             seed=_seed(facts.seed, "next generation"),
             input=bytes(command.encoded) or b"[]",
             keywords=bytes(command.encoded_kwargs),

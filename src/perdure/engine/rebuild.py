@@ -28,7 +28,7 @@ from perdure.kernel.guards import Profile
 from perdure.kernel.matching import Story, Strict
 from perdure.model.turns import TurnRecord
 from perdure.stores.port import Store
-from perdure.stores.records import Run, Turn
+from perdure.stores.records import NewRun, Run, Turn
 from perdure.watchdog import Watchdog
 
 logger = logging.getLogger("perdure.engine")
@@ -59,7 +59,7 @@ class Rebuilder:
 
     def new(self, run: Run, records: Sequence[TurnRecord] = ()) -> Live:
         """A live copy that has not taken its first turn."""
-        definition = self.definition(run.facts.workflow)
+        definition = self.definition(run.facts)
         facts = run.facts
         keywords = read_raw(facts.keywords) if facts.keywords else None
         identity = RunIdentity(uuid.UUID(facts.run_id), facts.seed, read_raw(facts.input), keywords)
@@ -72,7 +72,7 @@ class Rebuilder:
 
     async def from_history(self, run: Run) -> Live:
         """A live copy that stands where the run stands. `StoreCorrupt`, `NondeterminismError`, violations."""
-        self.definition(run.facts.workflow)
+        self.definition(run.facts)
         if run.last_turn < 0:
             return self.new(run)
         turns = await self._store.list_turns(run.number)
@@ -93,13 +93,18 @@ class Rebuilder:
             call = _profiled(live, call)
         return self.watchdog.run(call, f"turn {live.executor.turn} of run {live.run.facts.workflow_id}")
 
-    def definition(self, name: str) -> Workflow[..., Any]:
-        """The workflow of this name; `UnknownWorkflow`."""
-        definition = self._registry.workflows.get(name)
-        if definition is None:
-            known = ", ".join(sorted(self._registry.workflows)) or "none"
-            raise UnknownWorkflow(f"this worker knows no workflow `{name}`; it knows: {known}")
-        return definition
+    def definition(self, facts: NewRun) -> Workflow[..., Any]:
+        """The workflow that a run goes on with, in the version that it began with (M9); `UnknownWorkflow`."""
+        definition = self._registry.version_of(facts.workflow, facts.version)
+        if definition is not None:
+            return definition
+        if facts.workflow in self._registry.workflows:
+            raise UnknownWorkflow(
+                f"this worker does not know version {facts.version} of workflow `{facts.workflow}`, with which the run "
+                "began: list that one too"
+            )
+        known = ", ".join(sorted(self._registry.workflows)) or "none"
+        raise UnknownWorkflow(f"this worker knows no workflow `{facts.workflow}`; it knows: {known}")
 
     async def _go_through(self, live: Live, turns: Sequence[Turn], records: list[TurnRecord]) -> None:
         executor = live.executor

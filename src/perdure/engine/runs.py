@@ -22,7 +22,7 @@ from perdure.engine.worker import Worker
 from perdure.errors import Failure, InternalError, NotFound, QueryFailed
 from perdure.model.turns import Answered
 from perdure.stores.port import Store
-from perdure.stores.records import Accepted, Closing, Message, Run, Settlement, Start
+from perdure.stores.records import Accepted, Closing, Message, NewRun, Run, Settlement, Start
 
 T = TypeVar("T")
 read_answer = msgspec.json.Decoder(Answered).decode
@@ -111,9 +111,9 @@ class Runs:
             raise InternalError(f"run {run.facts.run_id} went on as another generation, which it does not name")
         return await self.store.get_run(run.facts.workflow_id, msgspec.json.decode(closing.result, type=str))
 
-    def returns_of(self, workflow: str) -> Any:
-        """The type of a workflow's results, as far as it is known here."""
-        definition = self._registry.workflows.get(workflow)
+    def returns_of(self, facts: NewRun) -> Any:
+        """The type of a run's result, as far as it is known here."""
+        definition = self._registry.version_of(facts.workflow, facts.version)
         return Any if definition is None else definition.signature.returns()
 
     def new_id(self) -> str:
