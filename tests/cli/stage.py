@@ -48,7 +48,8 @@ class Shell:
     def __call__(self, *arguments: str, store: str | None = None, code: int | None = 0) -> Ended:
         """Run a command in this process; `code` is what it has to exit with."""
         environment = {"PERDURE_STORE": store or self.store, "COLUMNS": "100"}
-        result = CliRunner().invoke(program, list(arguments), env=environment)
+        with patience(arguments):
+            result = CliRunner().invoke(program, list(arguments), env=environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         ended = Ended(result.exit_code, result.stdout, result.stderr)
@@ -64,6 +65,22 @@ class Shell:
             yield started
         finally:
             started.end()
+
+
+@contextmanager
+def patience(arguments: tuple[str, ...]) -> Generator[None]:
+    """A command that never ends fails its test, instead of holding up all others."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError(f"perdure {' '.join(arguments)} has not ended")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Process:

@@ -12,7 +12,7 @@ VARIABLE = "_PERDURE_COMPLETE"
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def command(shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL: bash, zsh or fish.

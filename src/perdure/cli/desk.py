@@ -20,9 +20,9 @@ from perdure.cli.saying import clean, console, print_json_line
 from perdure.cli.turnwords import command_text, job_text, operations_of
 from perdure.cli.words import failure_line, short_source, span
 from perdure.clock import SystemClock, micros, moment_of
+from perdure.engine.parts import Listener
 from perdure.engine.shadow import Shadows
 from perdure.engine.turns import Prepared
-from perdure.engine.worker import Listener
 from perdure.errors import PerdureError
 from perdure.stores.port import Store
 from perdure.stores.records import Attempt, Closing, Run, Task

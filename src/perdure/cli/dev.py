@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure.cli.asking import asks_module, asks_store
-from perdure.cli.loading import Loaded, NotImported, load
+from perdure.cli.loading import Loaded, NotImported, load, registry_of
+from perdure.cli.mistakes import Wrong
 from perdure.cli.opening import check_store
 from perdure.cli.serving import asks_queues, read_queues, served
 
 if TYPE_CHECKING:
     from perdure.cli.changes import Changes
     from perdure.cli.desk import Desk
+    from perdure.define.registry import Registry
+    from perdure.engine.settings import Settings
 
 
 @click.command("dev")
@@ -36,56 +39,53 @@ def command(module: str, queues: tuple[str, ...], again: bool, store: str, as_js
     Every turn is replayed as soon as it is written, and every run that has ended once more under another hash seed:
     code that would not replay shows here, not in production. Ctrl-C stops it.
     """
+    from perdure.cli.changes import Changes
     from perdure.cli.desk import Desk
+    from perdure.engine.settings import Settings
+    from perdure.errors import UsageError
 
     check_store(store, may_create=True, may_be_private=True)
     wanted = read_queues(queues)
     desk = Desk(as_json=as_json)
     try:
         loaded = load(module)
-    except NotImported as error:
+        registry = registry_of(loaded)
+    except (Wrong, UsageError) as error:
         if not again:
             raise
+        changes = Changes(error.files if isinstance(error, NotImported) else (os.path.abspath(module),))
         desk.not_imported(str(error))
-        changed = asyncio.run(_until_changed(error.files))
+        changed = asyncio.run(_stopped_or_changed(changes))
     else:
-        changed = asyncio.run(_work(store, loaded, module, wanted, desk))
+        settings = Settings(queues=wanted, guard_names=True, replay_as_it_goes=True)
+        changed = asyncio.run(_work(store, loaded, registry, settings, desk))
     if changed is not None:
         desk.changed(changed)
         _start_again(module, queues, store, as_json)
 
 
-async def _work(store: str, loaded: Loaded, module: str, queues: dict[str, int], desk: Desk) -> str | None:
+async def _work(store: str, loaded: Loaded, registry: Registry, settings: Settings, desk: Desk) -> str | None:
     """Work until the code changes, and say which file; or until it is told to stop: None."""
     from perdure.app import Engine
     from perdure.cli.changes import Changes
     from perdure.cli.rehearsals import Rehearsals
     from perdure.clock import SystemClock
-    from perdure.define.registry import Registry
-    from perdure.engine.settings import Settings
     from perdure.engine.shadow import Shadows
 
-    settings = Settings(queues=queues, guard_names=True, replay_as_it_goes=True)
-    registry = Registry(loaded.workflows, loaded.activities)
+    changes = Changes()
     engine: Engine = Engine(
         store, workflows=loaded.workflows, activities=loaded.activities, settings=settings, listener=desk
     )
     shadows = Shadows(engine.store, registry, settings, SystemClock(), desk.mismatch)
-    rehearsals = Rehearsals(engine.store, module, desk.rehearsed)
+    rehearsals = Rehearsals(engine.store, loaded.place, desk.rehearsed)
     desk.tells(shadows, rehearsals)
     with desk.logging():
         async with engine:
-            desk.serving(store, loaded, served(queues))
+            desk.serving(store, loaded, served(settings.queues))
             async with desk.watching_attempts(engine.store), rehearsals:
-                changed = await _stopped_or_changed(Changes())
+                changed = await _stopped_or_changed(changes)
                 await shadows.settle()
     return changed
-
-
-async def _until_changed(files: tuple[str, ...]) -> str | None:
-    from perdure.cli.changes import Changes
-
-    return await _stopped_or_changed(Changes(files))
 
 
 async def _stopped_or_changed(changes: Changes) -> str | None:

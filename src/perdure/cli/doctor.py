@@ -130,7 +130,7 @@ def _print(report: Report) -> None:
     terminal = console()
     terminal.print(Text.assemble((clean(report.store), "bold"), _size(report.store)))
     if report.counts:
-        terminal.print("  " + ", ".join(f"{number:,} {what}" for what, number in report.counts.items()))
+        terminal.print("  " + ", ".join(_counted(number, what) for what, number in report.counts.items()))
     for lease in report.leases:
         state = ("alive", "green") if lease["alive"] else ("gone; the next worker frees what it held", "yellow")
         queues = ", ".join(lease["queues"])
@@ -144,6 +144,10 @@ def _print(report: Report) -> None:
         terminal.print(Text(f"{many}: nothing was changed", "bold red"))
     else:
         terminal.print(Text("everything is as it was written", "bold green"))
+
+
+def _counted(number: Any, what: str) -> str:
+    return f"{number:,} {what.removesuffix('s') if number == 1 else what}"
 
 
 def _told(one: Finding) -> Any:

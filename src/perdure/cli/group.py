@@ -46,6 +46,9 @@ class Program(click.Group):
         except BrokenPipeError:  # whoever read has gone: `perdure list | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be flushed goes nowhere
             sys.exit(DID_NOT_WORK)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(error.exit_code)
         except NOT_FOR_USERS:
             raise
         except Exception as error:

@@ -13,9 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure.cli.mistakes import Wrong
+
+if TYPE_CHECKING:
+    from perdure.define.registry import Registry
 
 HOW = "MODULE is package.module or path/to/file.py, either with `:name` of a list in it"
 
@@ -32,6 +35,7 @@ class NotImported(Wrong):
 class Loaded:
     """What a module brings."""
 
+    place: str  # as the user gave it
     module: str
     workflows: tuple[Any, ...]
     activities: tuple[Any, ...]
@@ -64,7 +68,14 @@ def load(text: str) -> Loaded:
             f"{text} holds no workflow and no activity",
             "decorate them with @workflow and @activity; stubs, whose body is `...`, do not count",
         )
-    return Loaded(name, tuple(workflows), tuple(activities))
+    return Loaded(text, name, tuple(workflows), tuple(activities))
+
+
+def registry_of(loaded: Loaded) -> Registry:
+    """What is served, by name. `UsageError` for two of one name."""
+    from perdure.define.registry import Registry
+
+    return Registry(loaded.workflows, loaded.activities)
 
 
 def _split(text: str) -> tuple[str, str]:

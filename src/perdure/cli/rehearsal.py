@@ -10,9 +10,8 @@ import sys
 
 import msgspec
 
-from perdure.cli.loading import load
+from perdure.cli.loading import load, registry_of
 from perdure.clock import SystemClock
-from perdure.define.registry import Registry
 from perdure.engine.settings import Settings
 from perdure.engine.shadow import Recorded, rehearse
 
@@ -21,8 +20,7 @@ def rehearse_all(module: str) -> None:
     """Replay what comes in. What the user's code prints goes to stderr."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    loaded = load(module)
-    registry = Registry(loaded.workflows, loaded.activities)
+    registry = registry_of(load(module))
     settings, clock = Settings(guard_names=True), SystemClock()
     for line in sys.stdin.buffer:
         error = rehearse(msgspec.json.decode(line, type=Recorded), registry, settings, clock)

@@ -5,7 +5,7 @@ Used by worker and dev.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -43,7 +43,7 @@ def read_queues(texts: Sequence[str]) -> dict[str, int]:
     return queues
 
 
-def served(queues: dict[str, int]) -> str:
+def served(queues: Mapping[str, int]) -> str:
     """Queues in words."""
     return ", ".join(f"`{name}` ({number} at once)" for name, number in queues.items())
 

@@ -33,8 +33,9 @@ def command(
     async def act(client: Client) -> Any:
         from perdure.cli.waiting import within
 
-        updating = client.handle(id, rest["run_id"]).update(name, *values, id=update_id)
-        return await within(updating, timeout, f"update `{name}` of run {id} was not answered")
+        handle = client.handle(id, rest["run_id"])
+        what = f"update `{name}` of run {id} was not answered"
+        return await within(lambda: handle.update(name, *values, id=update_id), timeout, what)
 
     answer = with_client(rest["store"], act)
     print_json({"id": id, "update": name, "answer": answer} if rest["as_json"] else answer)

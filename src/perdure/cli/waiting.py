@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-async def within(awaited: Coroutine[Any, Any, T], duration: str | None, what: str) -> T:
+async def within(call: Callable[[], Awaitable[T]], duration: str | None, what: str) -> T:
     """Wait for it, so long at most. `TimeoutError`: what is under way goes on."""
     from perdure import codec
 
     seconds = None if duration is None else codec.duration_seconds(number_or_text(duration), "--timeout")
     try:
         async with asyncio.timeout(seconds):
-            return await awaited
+            return await call()
     except TimeoutError:
         raise TimeoutError(f"{what} within {duration}; it is accepted, and goes on") from None
 
