@@ -204,6 +204,10 @@ class TaskStore(Protocol):
         """The open tasks of a run, by seq."""
         ...
 
+    async def get_task(self, run_id: str, task_id: str) -> tuple[Run, Task | None]:
+        """A run, and its open task of this id, if there is one. `NotFound` for the run; `StoreCorrupt`."""
+        ...
+
     async def report_tasks(self, reports: Sequence[Report]) -> list[bool]:
         """What attempts came to; False for one that is not the reporter's any more: nothing was written for it.
 

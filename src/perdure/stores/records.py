@@ -17,6 +17,7 @@ IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
 ParentClose = Literal["terminate", "cancel", "abandon"]
 
 NO_TURN = -1
+NEVER_US = 2**63 - 1  # when something is due that waits for the outside
 NO_CHECKSUM = b""
 
 
@@ -103,7 +104,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str
     started_us: int
     ended_us: int
-    outcome: str  # completed, failed, timed_out, cancelled, worker_died
+    outcome: str  # completed, failed, timed_out, cancelled, worker_died, handed_over; more in engine.effects
     failure: Failure | None = None
 
 
@@ -294,10 +295,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     With `job`, the task is done: it is removed, and the job becomes a message of its run, if that is still running.
     With `retry_us`, it is free again from then on; one that has been cancelled meanwhile is answered as cancelled.
+    `owner` is who had it, None for nobody: the outside may say what an attempt comes to that nobody makes.
     """
 
     id: str
-    owner: int
+    owner: int | None
     attempt: Attempt
     job: bytes | None = None
     retry_us: int | None = None

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from perdure.errors import InternalError
+from perdure.errors import InternalError, NotFound
 from perdure.stores.memory.part import Part
 from perdure.stores.memory.state import State
-from perdure.stores.records import Beat, Report, Task
+from perdure.stores.records import Beat, Report, Run, Task
 
 
 class MemoryTasks(Part):
@@ -35,6 +35,14 @@ class MemoryTasks(Part):
             tasks = [state.rows.tasks[id] for id in state.open_tasks.get(number, ())]
         return sorted(tasks, key=lambda task: task.seq)
 
+    async def get_task(self, run_id: str, task_id: str) -> tuple[Run, Task | None]:
+        with self._reading() as state:
+            number = state.run_ids.get(run_id)
+            if number is None:
+                raise NotFound(f"no run has the run id {run_id!r}; look it up with `perdure list`")
+            task = state.rows.tasks.get(task_id)
+            return state.rows.runs[number], task if task is not None and task.run == number else None
+
     async def report_tasks(self, reports: Sequence[Report]) -> list[bool]:
         for each in reports:
             if each.job is None and each.retry_us is None:
@@ -53,7 +61,8 @@ class MemoryTasks(Part):
 
 def report(state: State, report: Report, now: int) -> bool:
     """Write what an attempt came to; False if it is not the reporter's any more."""
-    state.tell(report.owner, report.id, cancelled=False)
+    if report.owner is not None:
+        state.tell(report.owner, report.id, cancelled=False)
     task = state.rows.tasks.get(report.id)
     if task is None or task.owner != report.owner or task.attempt != report.attempt.attempt:
         return False

@@ -154,6 +154,9 @@ class SqliteTasks(Part):
     async def list_tasks(self, number: int) -> list[Task]:
         return await self._read(tasks.list_tasks, number)
 
+    async def get_task(self, run_id: str, task_id: str) -> tuple[Run, Task | None]:
+        return await self._read(tasks.get_task, run_id, task_id)
+
     async def report_tasks(self, reports: Sequence[Report]) -> list[bool]:
         return await self._write(tasks.report_tasks, reports)
 

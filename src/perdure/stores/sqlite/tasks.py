@@ -6,15 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 
-from perdure.errors import InternalError, PerdureError, StoreCorrupt
+from perdure.errors import InternalError, NotFound, PerdureError, StoreCorrupt
 from perdure.stores.answers import attempt_notes, cancelled_job
-from perdure.stores.records import Attempt, Beat, NewRun, NewTask, Report, Task
+from perdure.stores.records import NEVER_US, Attempt, Beat, NewRun, NewTask, Report, Run, Task
 from perdure.stores.sqlite import leases, sql, states
 from perdure.stores.sqlite.access import Access, Row, json_of, to_json
 from perdure.stores.sqlite.rows import State, TaskRow, damaged, read_task, task_of, task_row
 from perdure.stores.sqlite.urgency import earliest, most_urgent, next_below
-
-NEVER_US = 2**63 - 1
 
 
 def claim_tasks(access: Access, owner: int, queue: str, names: Sequence[str], limit: int) -> list[Task]:
@@ -82,6 +80,15 @@ def list_tasks(access: Access, number: int) -> list[Task]:
     return [task_of(task, there.facts) for task in whole]
 
 
+def get_task(access: Access, run_id: str, task_id: str) -> tuple[Run, Task | None]:
+    number = access.number(sql.RUN_NUMBER, run_id)
+    there = None if number is None else states.stand(access, number)
+    if there is None:
+        raise NotFound(f"no run has the run id {run_id!r}; look it up with `perdure list`")
+    task = load(access, task_id)
+    return there.as_run(), None if task is None or task.run != number else task_of(task, there.facts)
+
+
 # --- what attempts came to -----------------------------------------------------------------------
 
 
@@ -108,7 +115,7 @@ def _unless_damaged(access: Access, task_id: str, work: Callable[[], bool | None
 def report(access: Access, report: Report) -> bool:
     """Write what an attempt came to; False if it is not the reporter's any more. `StoreCorrupt`."""
     task = load(access, report.id)
-    if task is None or task.cancel or task.owner != report.owner:
+    if report.owner is not None and (task is None or task.cancel or task.owner != report.owner):
         leases.untell(access, report.owner, report.id)
     if task is None or task.owner != report.owner or task.attempt != report.attempt.attempt:
         return False
