@@ -115,6 +115,8 @@ class Turner:
             host.inbox.closed(live.number, prepared.commit.closing)
         elif outcome.parked and not live.reclaimed:
             host.cache.disown(live)
+            for report in host.obstacles.untaken(live):  # of activities that were claimed and done meanwhile
+                host.inbox.report(report)
             host.pump.expect(prepared.commit.wake_us)
         else:
             self._go_on(live, prepared, outcome)
