@@ -52,7 +52,8 @@ class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLe
         self._locks = LeaseLocks(self._path)
         self._notices = Notices()
         self._connections: list[apsw.Connection] = []
-        self._seen: int | None = None  # the version of what others have written
+        self._version: Callable[[], object] = lambda: None  # of what others have written
+        self._seen: object = None
 
     # --- opening and closing ----------------------------------------------------------------
 
@@ -92,7 +93,9 @@ class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLe
         except StoreUnavailable:
             self._disconnect()
             raise
-        self._seen = _version(writer)
+        cursor: Any = writer.cursor()
+        self._version = lambda: cursor.execute("pragma data_version").fetchall()  # to its end: it would go on reading
+        self._seen = self._version()
 
     def _disconnect(self) -> None:
         for connection in reversed(self._connections):
@@ -132,7 +135,7 @@ class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLe
     def _look(self) -> None:
         """See whether another connection has written. On the writer's thread, as only its connection can tell."""
         try:
-            seen = _version(self._connections[0])
+            seen = self._version()
         except apsw.Error:
             return  # the next call says what is wrong
         if seen != self._seen:
@@ -146,10 +149,6 @@ class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLe
 
     async def counts(self) -> Mapping[str, Any]:
         return await self._scan(_counts)
-
-
-def _version(connection: apsw.Connection) -> int | None:
-    return Access(connection).number("pragma data_version")
 
 
 def _counts(access: Access) -> dict[str, Any]:
