@@ -9,7 +9,7 @@ from perdure.cli.opening import with_client
 from perdure.cli.saying import print_json, say
 
 
-@click.command("cancel")
+@click.command("cancel", short_help="Ask a run to stop and clean up.")
 @asks_run
 @click.option("--reason", metavar="TEXT", default="", help="Why, for those who look at the run.")
 @asks_store

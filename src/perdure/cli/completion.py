@@ -11,7 +11,7 @@ from perdure.cli.saying import print_json
 VARIABLE = "_PERDURE_COMPLETE"
 
 
-@click.command("completion")
+@click.command("completion", short_help="Print the completion script of a shell.")
 @click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def command(shell: str, as_json: bool) -> None:

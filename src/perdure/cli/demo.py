@@ -30,7 +30,7 @@ GIVE_UP_SECONDS = 60.0
 CONCURRENCY = 24
 
 
-@click.command("demo")
+@click.command("demo", short_help="See a worker killed half-way, and nothing lost.")
 @click.option("--orders", type=click.IntRange(min=8), default=200, show_default=True, metavar="N", help="How many.")
 @click.option("--keep", is_flag=True, help="Keep the folder with the store and the log, and say where it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON, and nothing else.")

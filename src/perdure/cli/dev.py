@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perdure.engine.settings import Settings
 
 
-@click.command("dev")
+@click.command("dev", short_help="Run a module at your desk: reloads, and says what happens.")
 @asks_module
 @asks_queues
 @click.option("--again", is_flag=True, hidden=True, help="This is a start after a change.")

@@ -51,7 +51,7 @@ class Report:
     findings: list[Finding]
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Read the whole store, and list what is damaged.")
 @asks_store
 def command(store: str, as_json: bool) -> None:
     """Read everything in the store, and list what is damaged. Exit code 1 where something is.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perdure.engine.descriptions import HistoryTurn
 
 
-@click.command("history")
+@click.command("history", short_help="Print the turns of a run.")
 @asks_run
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N turns.")
 @asks_store

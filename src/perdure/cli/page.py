@@ -184,10 +184,8 @@ def _runs(runs: list[RunSummary], now: datetime, *, by_run_id: bool = False) -> 
         status = "blocked" if one.blocked is not None else one.status.replace("_", " ")
         colour = "red" if one.blocked is not None else COLOURS.get(one.status, "white")
         when = f"{clock_time(one.started, now)}" + ("" if one.closed is None else f", ended {ago(one.closed, now)}")
-        table.add_row(
-            Text(one.run_id if by_run_id else clean(one.id)),
-            Text(f"{clean(one.type)}  {when}  ").append(status, colour),
-        )
+        what = "" if by_run_id else f"{clean(one.type)}  "
+        table.add_row(Text(one.run_id if by_run_id else clean(one.id)), Text(f"{what}{when}  ").append(status, colour))
     _more(table, len(runs))
     return table
 

@@ -9,7 +9,7 @@ from perdure.cli.opening import with_client
 from perdure.cli.saying import print_json
 
 
-@click.command("query")
+@click.command("query", short_help="Ask a run, and print the answer.")
 @asks_run
 @click.argument("name", metavar="NAME")
 @asks_json_arguments

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perdure.engine.descriptions import RunSummary
 
 
-@click.command("show")
+@click.command("show", short_help="Show how a run stands, and what is wrong with it.")
 @asks_run
 @click.option(
     "--turns", type=click.IntRange(min=0), default=20, show_default=True, metavar="N", help="Of the timeline."

@@ -9,7 +9,7 @@ from perdure.cli.opening import with_client
 from perdure.cli.saying import print_json, say
 
 
-@click.command("signal")
+@click.command("signal", short_help="Send a run a signal.")
 @asks_run
 @click.argument("name", metavar="NAME")
 @asks_json_arguments

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 POLICIES = ["use_existing", "reject", "terminate", "again"]
 
 
-@click.command("start")
+@click.command("start", short_help="Start a run.")
 @click.argument("workflow", metavar="WORKFLOW")
 @asks_json_arguments
 @click.option("--id", "workflow_id", metavar="ID", help="The workflow id; without it, one that nothing else has.")

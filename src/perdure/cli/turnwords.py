@@ -64,7 +64,8 @@ def command_text(command: Command, length_max: int = VALUE_LENGTH_MAX) -> str:
     if kind == "start_timer":
         return f"{verb} {timer_text(command)}"
     if kind in ("schedule_activity", "start_child"):
-        return f"{verb} {name}({_arguments(command, length_max)})"
+        called = f"{verb} {name}({_arguments(command, length_max)})"
+        return f"{called} as {command.options['id']}" if "id" in command.options else called
     if kind in ("signal_external", "cancel_external"):
         return f"{verb} {command.options.get('id', '')} {name}".rstrip()
     if kind == "complete":
@@ -73,7 +74,9 @@ def command_text(command: Command, length_max: int = VALUE_LENGTH_MAX) -> str:
         return f"{verb} {value_cut(failure_line(read_failure(command.encoded)[0]), length_max)}"
     if kind in CANCELLING:
         return f"{verb} #{command.seq}"
-    given = value_text(command.input, length_max) if command.input else ""
+    if kind == "set_state":
+        return f"{verb} {name} = {value_text(command.input[0], length_max)}"
+    given = ", ".join(value_text(value, length_max) for value in command.input)
     return " ".join(part for part in (verb, name, given) if part)
 
 

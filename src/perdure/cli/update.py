@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perdure.app import Client
 
 
-@click.command("update")
+@click.command("update", short_help="Send a run an update, and print its answer.")
 @asks_run
 @click.argument("name", metavar="NAME")
 @asks_json_arguments

@@ -15,7 +15,7 @@ from perdure.cli.saying import print_json_line, say
 from perdure.cli.serving import asks_queues, log_to_stderr, read_queues, served
 
 
-@click.command("worker")
+@click.command("worker", short_help="Run the workflows and activities of a module.")
 @asks_module
 @asks_queues
 @click.option("--name", metavar="TEXT", help="What people see it as; without it, host and process id.")
