@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -51,6 +51,14 @@ class StartOptions(TypedDict, total=False):
     priority: int
     attributes: Mapping[str, Any] | None
     memo: Mapping[str, Any] | None
+
+
+class SignalWithStart(StartOptions):
+    """What else a signal with a start needs, or may say."""
+
+    signal: str | Signal[..., Any]
+    signal_args: NotRequired[Sequence[Any]]
+    message_id: NotRequired[str | None]
 
 
 class RunClient:
@@ -107,6 +115,28 @@ class RunClient:
         handle = await self._start(self._to_start(workflow, args, options))
         return await handle.result()
 
+    @overload
+    async def signal_with_start(self, workflow: Start0[R], /, **options: Unpack[SignalWithStart]) -> Handle[R]: ...
+    @overload
+    async def signal_with_start(
+        self, workflow: Start1[A, R], a: A, /, **options: Unpack[SignalWithStart]
+    ) -> Handle[R]: ...
+    @overload
+    async def signal_with_start(
+        self, workflow: Start2[A, B, R], a: A, b: B, /, **options: Unpack[SignalWithStart]
+    ) -> Handle[R]: ...
+    @overload
+    async def signal_with_start(
+        self, workflow: Start3[A, B, C, R], a: A, b: B, c: C, /, **options: Unpack[SignalWithStart]
+    ) -> Handle[R]: ...
+    @overload
+    async def signal_with_start(
+        self, workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options: Unpack[SignalWithStart]
+    ) -> Handle[R]: ...
+    @overload
+    async def signal_with_start(
+        self, workflow: str, /, *args: Any, **options: Unpack[SignalWithStart]
+    ) -> Handle[Any]: ...
     async def signal_with_start(
         self,
         workflow: Any,
@@ -115,7 +145,7 @@ class RunClient:
         signal: str | Signal[..., Any],
         signal_args: Sequence[Any] = (),
         message_id: str | None = None,
-        **options: Unpack[StartOptions],
+        **options: Any,
     ) -> Handle[Any]:
         """Signal the run of this id; if there is none, or it has ended, start one that has the signal waiting (M1)."""
         if options.get("id") is None:

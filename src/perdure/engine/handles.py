@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -38,6 +38,10 @@ from perdure.stores.records import Closing, Settlement
 if TYPE_CHECKING:
     from perdure.engine.runs import Runs
 
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -95,7 +99,23 @@ class Handle(Generic[R_co]):
     @overload
     async def signal(self, method: Signal[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None: ...
     @overload
-    async def signal(self, method: str | Signal[..., Any], /, *args: Any, message_id: str | None = None) -> None: ...
+    async def signal(self, method: Signal[[], Any], /, *, message_id: str | None) -> None: ...
+    @overload
+    async def signal(self, method: Signal[Concatenate[A, ...], Any], a: A, /, *, message_id: str | None) -> None: ...
+    @overload
+    async def signal(
+        self, method: Signal[Concatenate[A, B, ...], Any], a: A, b: B, /, *, message_id: str | None
+    ) -> None: ...
+    @overload
+    async def signal(
+        self, method: Signal[Concatenate[A, B, C, ...], Any], a: A, b: B, c: C, /, *, message_id: str | None
+    ) -> None: ...
+    @overload
+    async def signal(
+        self, method: Signal[Concatenate[A, B, C, E, ...], Any], a: A, b: B, c: C, e: E, /, *, message_id: str | None
+    ) -> None: ...
+    @overload
+    async def signal(self, method: str, /, *args: Any, message_id: str | None = None) -> None: ...
     async def signal(self, method: Any, /, *args: Any, message_id: str | None = None, **kwargs: Any) -> None:
         """Send it a signal (M1); the same `message_id` again changes nothing. `NotFound`, `RunClosed`."""
         job = signal_job(method, args, kwargs, message_id)
@@ -117,7 +137,21 @@ class Handle(Generic[R_co]):
     @overload
     async def update(self, method: Update[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload
-    async def update(self, method: str | Update[..., Any], /, *args: Any, id: str | None = None) -> Any: ...
+    async def update(self, method: Update[[], R], /, *, id: str | None) -> R: ...
+    @overload
+    async def update(self, method: Update[Concatenate[A, ...], R], a: A, /, *, id: str | None) -> R: ...
+    @overload
+    async def update(self, method: Update[Concatenate[A, B, ...], R], a: A, b: B, /, *, id: str | None) -> R: ...
+    @overload
+    async def update(
+        self, method: Update[Concatenate[A, B, C, ...], R], a: A, b: B, c: C, /, *, id: str | None
+    ) -> R: ...
+    @overload
+    async def update(
+        self, method: Update[Concatenate[A, B, C, E, ...], R], a: A, b: B, c: C, e: E, /, *, id: str | None
+    ) -> R: ...
+    @overload
+    async def update(self, method: str, /, *args: Any, id: str | None = None) -> Any: ...
     async def update(self, method: Any, /, *args: Any, id: str | None = None, **kwargs: Any) -> Any:
         """Send it an update, and wait for its answer; the same `id` again gets the first answer (M2).
 
