@@ -28,7 +28,7 @@ from perdure.stores.pipeline_records import (
     RunFailure,
     Times,
 )
-from perdure.stores.records import NewRun, RunFilter, Start
+from perdure.stores.records import EVERY, NewRun, Start
 from perdure.testing.clock import VirtualClock
 
 MAIL = NewPipeline(
@@ -371,7 +371,7 @@ async def test_a_commit_stores_state_consumes_publishes_and_starts_together(worl
     sheet = (await world.store.view_pipeline("mail")).pipeline.handlers[1]
     assert (sheet.state, sheet.times, sheet.dirty) == (b"9", Times(wake_us=8), False)
     audit = await world.store.get_run("audit")
-    assert (audit.status, await world.store.count_runs(RunFilter())) == ("running", 1)
+    assert (audit.status, await world.store.count_runs(EVERY)) == ("running", 1)
     run = await world.store.get_handler_run("r1")
     assert (run.stage, run.status) == ("committed", "committed")
 

@@ -19,10 +19,10 @@ from perdure.stores.records import (
     Begun,
     Closing,
     Committed,
+    Condition,
     Message,
     Report,
     Run,
-    RunFilter,
     Start,
     Task,
     Turn,
@@ -141,7 +141,7 @@ class ListsStale(MemoryStore):
         super().__init__(clock, name)
         self.lists: dict[Any, list[Run]] = {}
 
-    async def list_runs(self, wanted: RunFilter, limit: int, before: int | None = None) -> list[Run]:
+    async def list_runs(self, wanted: Condition, limit: int, before: int | None = None) -> list[Run]:
         asked = (wanted, limit, before)
         if asked not in self.lists:
             self.lists[asked] = await super().list_runs(*asked)

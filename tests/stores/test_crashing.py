@@ -14,7 +14,7 @@ from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.stores.memory import MemoryStore
 from perdure.stores.port import Store
-from perdure.stores.records import RunFilter
+from perdure.stores.records import EVERY, Condition
 from perdure.testing.clock import VirtualClock
 from perdure.testing.conformance import CASES, Case, run_case
 from perdure.testing.conformance.making import JOB, a_commit, a_start
@@ -41,7 +41,7 @@ async def scenario(store: Store) -> None:
 async def standing(store: Store) -> tuple[int, int, int | None, int]:
     """How far the scenario came."""
     counts = await store.counts()
-    runs = await store.list_runs(RunFilter(), 1)
+    runs = await store.list_runs(EVERY, 1)
     return counts["runs"], counts["leases"], runs[0].owner if runs else None, counts["turns"]
 
 
@@ -92,7 +92,7 @@ def test_what_is_under_way_at_the_death_is_told_to_nobody() -> None:
     """A call of another task that has begun by then does not return either."""
 
     class SlowStore(MemoryStore):
-        async def count_runs(self, wanted: RunFilter) -> int:
+        async def count_runs(self, wanted: Condition) -> int:
             await may_end.wait()
             return await super().count_runs(wanted)
 
@@ -102,7 +102,7 @@ def test_what_is_under_way_at_the_death_is_told_to_nobody() -> None:
         crashing = CrashingStore(SlowStore(VirtualClock()), 1)
         store = crashing.as_store()
         await store.open()
-        reading = asyncio.create_task(store.count_runs(RunFilter()))
+        reading = asyncio.create_task(store.count_runs(EVERY))
         await asyncio.sleep(0)
         with pytest.raises(Crashed):
             await store.start_run(a_start("o-1"))

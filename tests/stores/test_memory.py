@@ -13,7 +13,7 @@ import pytest
 
 from perdure.errors import StoreUnavailable
 from perdure.stores.memory import MemoryStore
-from perdure.stores.records import RunFilter
+from perdure.stores.records import EVERY
 from perdure.testing.clock import VirtualClock
 from perdure.testing.conformance.making import JOB, a_commit, a_retry, a_start, a_task, an_answer
 
@@ -28,7 +28,7 @@ def test_stores_of_one_name_share_their_rows_and_others_do_not(tmp_path: Path) -
     async def play() -> None:
         one, two, other = await opened(f"{tmp_path}/a"), await opened(f"{tmp_path}/a"), await opened(f"{tmp_path}/b")
         await one.start_run(a_start("o-1"))
-        assert [await store.count_runs(RunFilter()) for store in (one, two, other)] == [1, 1, 0]
+        assert [await store.count_runs(EVERY) for store in (one, two, other)] == [1, 1, 0]
         assert (one.url, one.others_possible) == (f"memory://{tmp_path}/a", True)
 
     asyncio.run(play())
@@ -38,7 +38,7 @@ def test_a_store_without_a_name_is_private() -> None:
     async def play() -> None:
         one, two = await opened(), await opened()
         await one.start_run(a_start("o-1"))
-        assert [await store.count_runs(RunFilter()) for store in (one, two)] == [1, 0]
+        assert [await store.count_runs(EVERY) for store in (one, two)] == [1, 0]
         assert (one.url, one.others_possible) == ("memory://", False)
 
     asyncio.run(play())
@@ -53,7 +53,7 @@ def test_rows_stay_for_the_life_of_the_process(tmp_path: Path) -> None:
         await store.close()
         del store
         gc.collect()
-        assert await (await opened(str(tmp_path))).count_runs(RunFilter()) == 1
+        assert await (await opened(str(tmp_path))).count_runs(EVERY) == 1
 
     asyncio.run(play())
 
@@ -173,7 +173,7 @@ def test_what_happens_all_the_time_does_not_go_through_all_rows() -> None:
         await store.get_next_wake(["default"])
         await store.get_next_due(["default"])
         await store.list_cancelled(lease)
-        await store.list_runs(RunFilter(), 10)
+        await store.list_runs(EVERY, 10)
         await store.wake_blocked(["default"])
         await store.renew_lease(lease)
         await store.close_lease(lease)

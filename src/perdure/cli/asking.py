@@ -85,10 +85,10 @@ def _how_to_write(text: str) -> str:
 def _complete_ids(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The newest workflow ids that begin so, for the shell; nothing where the store cannot be read."""
     from perdure.cli.opening import with_client
-    from perdure.stores.records import RunFilter
+    from perdure.stores.records import EVERY
 
     async def newest(client: Any) -> list[str]:
-        runs = await client.store.list_runs(RunFilter(), COMPLETIONS_MAX)
+        runs = await client.store.list_runs(EVERY, COMPLETIONS_MAX)
         return list(dict.fromkeys(run.facts.workflow_id for run in runs))
 
     try:

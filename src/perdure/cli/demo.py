@@ -167,10 +167,10 @@ class Story:
 
     def _all_closed(self) -> bool:
         from perdure.cli.opening import with_client
-        from perdure.stores.records import RunFilter
+        from perdure.stores.records import Compare
 
         async def count(client: Any) -> int:
-            return await client.store.count_runs(RunFilter(status=("running",)))
+            return await client.store.count_runs(Compare("status", "=", "running"))
 
         return with_client(self._store, count) == 0
 

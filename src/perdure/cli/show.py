@@ -53,9 +53,9 @@ async def _look(client: Client, id: str, run_id: str | None) -> Seen:
 async def _generations(client: Client, id: str) -> list[RunSummary]:
     """All runs of this workflow id, the oldest first; only the newest of very many."""
     from perdure.engine.descriptions import summary_of
-    from perdure.stores.records import RunFilter
+    from perdure.stores.records import Compare
 
-    runs = await client.store.list_runs(RunFilter(workflow_id=id), GENERATIONS_MAX)
+    runs = await client.store.list_runs(Compare("id", "=", id), GENERATIONS_MAX)
     return [summary_of(run) for run in reversed(runs)]
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, NotRequired, Required, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
 from perdure import codec
-from perdure.clock import Clock
+from perdure.clock import Clock, moment_of
 from perdure.define.handlers import Signal
 from perdure.define.registry import Registry
 from perdure.define.retry import Duration
 from perdure.define.starting import Start0, Start1, Start2, Start3, Start4
 from perdure.define.workflow import Workflow, definition_of
+from perdure.engine.descriptions import RunSummary, summary_of
+from perdure.engine.filters import read_filter, read_limit
 from perdure.engine.handles import Handle, check_text, signal_job
 from perdure.engine.runs import Runs
 from perdure.engine.settings import DEFAULT_QUEUE
@@ -27,7 +29,7 @@ from perdure.errors import InvalidValue, UsageError
 from perdure.model import jobs
 from perdure.model.ids import check_id
 from perdure.stores.port import Store
-from perdure.stores.records import NewRun, Settlement, Start
+from perdure.stores.records import Condition, NewRun, Settlement, Start
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -36,6 +38,7 @@ E = TypeVar("E")
 R = TypeVar("R")
 write = msgspec.json.Encoder().encode
 SEED_BITS = 63
+PAGE_RUNS = 200
 POLICIES = ("use_existing", "reject", "terminate", "again")
 IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
 
@@ -173,7 +176,32 @@ class RunClient:
             check_id(run_id, "a run id")
         return Handle(self._runs, id, run_id, fixed=run_id is not None)
 
+    def list(self, filter: str = "", *, limit: int | None = None) -> AsyncIterator[RunSummary]:
+        """The runs that a filter picks, the newest first; those that are started meanwhile are not among them.
+
+        Read in pages as they are asked for, each run as it stands then. `InvalidValue` for a filter that is none.
+        """
+        wanted = read_filter(filter, moment_of(self._clock.now_us()))
+        return self._pages(wanted, read_limit(limit))
+
+    async def count(self, filter: str = "") -> int:
+        """How many runs a filter picks. `InvalidValue` for a filter that is none."""
+        return await self._store.count_runs(read_filter(filter, moment_of(self._clock.now_us())))
+
     # --- leaves -----------------------------------------------------------------------------------
+
+    async def _pages(self, wanted: Condition, limit: int | None) -> AsyncIterator[RunSummary]:
+        before: int | None = None
+        left = limit
+        while left is None or left > 0:
+            asked = PAGE_RUNS if left is None else min(PAGE_RUNS, left)
+            page = await self._store.list_runs(wanted, asked, before)
+            for run in page:
+                yield summary_of(run)
+            if len(page) < asked:
+                return
+            before = page[-1].number
+            left = None if left is None else left - asked
 
     def _to_start(self, workflow: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Start:
         unknown = sorted(set(options) - set(StartOptions.__annotations__))

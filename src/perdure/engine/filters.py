@@ -13,6 +13,7 @@ Out: perdure.stores.records.Condition; no part of the text reaches a store as it
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,10 +23,12 @@ import msgspec
 from perdure import codec
 from perdure.clock import micros
 from perdure.errors import InvalidValue
+from perdure.stores.finding import WHOLE_MAX, WHOLE_MIN
 from perdure.stores.records import EVERY, FIELDS, AllOf, AnyOf, Compare, Condition, Not, Operator, Scalar
 
 LENGTH_MAX = 10_000
 DEPTH_MAX = 50
+DIGITS_MAX = 40  # of a whole number of 64 bits, with zeros before it
 STATUSES = ("running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued")
 TOKEN = re.compile(
     r"""\s*(?:
@@ -50,7 +53,26 @@ def read_filter(text: object, now: datetime) -> Condition:
         raise InvalidValue(f"a filter is text such as \"status = 'failed'\", not {type(text).__name__}")
     if len(text) > LENGTH_MAX:
         raise InvalidValue(f"a filter has at most {LENGTH_MAX} characters, not {len(text)}")
+    if not text.isascii():
+        check_unicode(text)
     return _Reader(text, now).whole()
+
+
+def read_limit(limit: object) -> int | None:
+    """How many runs are wanted at most. `InvalidValue`."""
+    if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0):
+        return limit
+    raise InvalidValue(f"limit is a whole number from 0 on, or None for all runs, not {limit!r}")
+
+
+def check_unicode(text: str) -> None:
+    """`InvalidValue` for half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise InvalidValue(
+            f"the filter holds half a character (a lone surrogate) at character {problem.start + 1}"
+        ) from None
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -164,10 +186,20 @@ class _Reader:
         if token.kind in ("text", "quoted"):
             return token.text
         if token.kind == "number":
-            return float(token.text) if any(mark in token.text for mark in ".eE") else int(token.text)
+            return self._number(token)
         if token.text in ("true", "false"):
             return token.text == "true"
         raise self._wrong(token, "a value: 'text', a number, true or false")
+
+    def _number(self, token: _Token) -> int | float:
+        number = float(token.text)
+        if any(mark in token.text for mark in ".eE"):
+            if math.isinf(number):
+                raise self._wrong(token, "a number that is not as large")
+            return number
+        if len(token.text) > DIGITS_MAX or not WHOLE_MIN <= int(token.text) <= WHOLE_MAX:
+            raise self._wrong(token, "a whole number of at most 64 bits")
+        return int(token.text)
 
     def _moment(self, token: _Token, value: Scalar) -> int:
         wanted = "a moment: '2026-03-01', '2026-03-01T09:30+01:00', or '-1d' for a day ago"
@@ -187,6 +219,8 @@ class _Reader:
     def _split(self) -> list[_Token]:
         tokens: list[_Token] = []
         at, end = 0, len(self._text.rstrip())
+        if "\0" in self._text:
+            raise self._wrong(_Token("stray", "\\0", self._text.index("\0")), "text without a NUL")
         while at < end:
             match = TOKEN.match(self._text, at)
             if match is None:

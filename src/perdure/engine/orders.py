@@ -119,6 +119,7 @@ def _successor(live: Live, command: Command, definitions: Mapping[str, Workflow[
         facts=msgspec.structs.replace(
             facts,
             run_id=run_id,
+            generation=started.generation + 1,
             chain=facts.chain or facts.run_id,
             version=definitions[facts.workflow].version if facts.workflow in definitions else facts.version,
             seed=_seed(facts.seed, "next generation"),

@@ -26,6 +26,7 @@ from perdure.stores.records import (
     Blocked,
     Closing,
     Committed,
+    Condition,
     Damage,
     Lease,
     Message,
@@ -33,7 +34,6 @@ from perdure.stores.records import (
     Report,
     Requested,
     Run,
-    RunFilter,
     Settlement,
     Start,
     Task,
@@ -57,11 +57,11 @@ class RunStore(Protocol):
         """These runs, in this order; those that do not exist are left out."""
         ...
 
-    async def list_runs(self, wanted: RunFilter, limit: int, before: int | None = None) -> list[Run]:
+    async def list_runs(self, wanted: Condition, limit: int, before: int | None = None) -> list[Run]:
         """The newest first, from those with a smaller number than `before`."""
         ...
 
-    async def count_runs(self, wanted: RunFilter) -> int: ...
+    async def count_runs(self, wanted: Condition) -> int: ...
 
     async def list_children(self, number: int) -> list[Run]:
         """The runs that a run has started, in order; of each the newest generation."""

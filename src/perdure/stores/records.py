@@ -46,6 +46,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     attributes: bytes = b"{}"  # those that it starts with, as a JSON object
     deadline_us: int | None = None  # when the run times out
     parent: Parent | None = None
+    generation: int = 0  # how many runs of its chain came before it
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
@@ -335,19 +336,6 @@ class Question(msgspec.Struct, frozen=True):
     arguments: bytes
 
 
-class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list; what is None does not matter. Of two times, the first counts and the second does not."""
-
-    status: tuple[str, ...] | None = None
-    workflow: str | None = None
-    workflow_id: str | None = None
-    created_from_us: int | None = None
-    created_to_us: int | None = None
-    closed_from_us: int | None = None
-    closed_to_us: int | None = None
-    blocked: bool | None = None
-
-
 Scalar = str | int | float | bool
 Operator = Literal["=", "<", "<=", ">", ">=", "in", "like"]
 FIELDS = frozenset(
@@ -360,6 +348,7 @@ class Compare(msgspec.Struct, frozen=True):
 
     Moments are microseconds, `blocked` is a bool, `in` takes a tuple, `%` and `_` in `like` stand for any text and any
     character. Text compares by code points, bools as 0 and 1. An attribute that is a list is each of its values.
+    Whole numbers have at most 64 bits, texts no NUL. perdure.stores.finding says all this in Python.
     """
 
     field: str

@@ -18,7 +18,7 @@ from typing import Any
 
 from perdure.app import Engine
 from perdure.engine.settings import Settings
-from perdure.stores.records import RunFilter
+from perdure.stores.records import Compare
 from perdure.testing.clock import VirtualClock
 from perdure.testing.virtual import running_clock, virtual_time
 
@@ -77,7 +77,7 @@ def _waits(engine: Engine) -> list[str]:
 
 async def _read_waits(engine: Engine) -> list[str]:
     lines: list[str] = []
-    for run in await engine.store.list_runs(RunFilter(status=("running",)), RUNS_SHOWN_MAX):
+    for run in await engine.store.list_runs(Compare("status", "=", "running"), RUNS_SHOWN_MAX):
         seen = await engine.handle(run.facts.workflow_id).describe()
         if seen.blocked is not None:
             lines.append(f"run {seen.id} ({seen.type}) is blocked: {seen.blocked.reason}")

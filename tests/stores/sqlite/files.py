@@ -16,6 +16,8 @@ from perdure.testing.conformance.making import JOB, a_child, a_commit, a_start, 
 
 T = TypeVar("T")
 
+NAMED = b'{"region": "eu", "tags": ["a", 1.5], "paid": true}'
+
 
 def with_store(
     path: Path, work: Callable[[SqliteStore], Awaitable[T]], *, clock: Clock | None = None, **options: Any
@@ -55,7 +57,7 @@ async def fill(store: SqliteStore, width: int = 4) -> int:
     lease = await store.open_lease("w-1", {"default": 10}, 60.0)
     for number in range(width):
         for generation in ("first", "second"):
-            run = await begin(store, f"o-{number}", lease.number, run=generation, id_policy="again")
+            run = await begin(store, f"o-{number}", lease.number, run=generation, id_policy="again", attributes=NAMED)
             named = f"{number} {generation}"
             new: tuple[NewTask, ...] = (
                 a_task(f"{named} claimed", 0, claimed=True),

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from perdure.errors import NotFound, StoreCorrupt
-from perdure.stores.records import RunFilter
+from perdure.stores.records import EVERY
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing.clock import VirtualClock
 from perdure.testing.conformance.making import JOB, a_beat, a_start, a_task, an_answer
@@ -31,6 +31,7 @@ TABLES = (
     "message_ids",
     "updates",
     "promises",
+    "attributes",
     "tasks",
     "leases",
     "questions",
@@ -93,6 +94,8 @@ class Vandal:
             return self._random.choice([b"", 0])
         if isinstance(value, int):
             return value ^ (1 << self._random.randrange(40))
+        if isinstance(value, float):
+            return -value
         bits = bytearray(value.encode() if isinstance(value, str) else value)
         if not bits:
             return b"\0"
@@ -214,7 +217,7 @@ def test_a_damaged_run_does_not_hold_up_the_others(tmp_path: Path) -> None:
             await commit(store, run, lease.number, park=True)
         assert await store.claim_runs(lease.number, ["default"], ["order"], 10) == []
         assert await store.get_next_wake(["default"]) is None
-        listed = await store.list_runs(RunFilter(), 10)
+        listed = await store.list_runs(EVERY, 10)
         blocked = {run.number: run.blocked.kind for run in listed if run.blocked is not None}
         assert blocked == {1: "corrupt", 2: "corrupt", 3: "corrupt", 4: "corrupt"}
         assert {damage.row for damage in await store.verify()} == {"1", "2", "3", "4"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.stores.records import RunFilter
+from perdure.stores.records import EVERY
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing.conformance.making import a_commit, a_start, a_task
 from tests.stores.sqlite.counting import CountingVfs
@@ -55,7 +55,7 @@ def test_what_changes_nothing_flushes_nothing(vfs: CountingVfs, tmp_path: Path) 
         lease = await store.open_lease("w-1", {}, 60.0)
         before = vfs.flushes["wal"]
         await store.claim_runs(lease.number, ["default"], ["order"], 10)
-        await store.list_runs(RunFilter(), 10)
+        await store.list_runs(EVERY, 10)
         await store.end_dead_leases()
         assert vfs.flushes["wal"] == before
 

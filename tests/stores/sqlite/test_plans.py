@@ -10,9 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from perdure.stores.records import RunFilter
-from perdure.stores.sqlite import SqliteStore, lists, sql
-from perdure.stores.sqlite.access import Access
+from perdure.stores.sqlite import SqliteStore, sql
 from perdure.testing.conformance.making import a_start
 from tests.stores.sqlite.files import fill, with_store
 
@@ -50,14 +48,6 @@ INDEXES = {
     "LEASE": "leases USING INTEGER PRIMARY KEY",
     "QUESTION": "questions USING INTEGER PRIMARY KEY",
 }
-FILTERS = [
-    (RunFilter(status=("running",)), "states_by_status (status=?)"),
-    (RunFilter(workflow="order"), "states_by_workflow (workflow=?)"),
-    (RunFilter(workflow="order", status=("failed",)), "states_by_workflow (workflow=? AND status=?)"),
-    (RunFilter(workflow_id="o-1"), "runs_by_workflow_id (workflow_id=?)"),
-    (RunFilter(created_from_us=1, created_to_us=2), "runs_by_time (created_us>? AND created_us<?)"),
-    (RunFilter(closed_from_us=1, closed_to_us=2), "states_by_closing (closed_us>? AND closed_us<?)"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -84,21 +74,6 @@ def test_a_statement_is_served_by_its_index(connection: apsw.Connection, name: s
     steps = plan(connection, getattr(sql, name))
     assert any(f"SEARCH {index}" in step for step in steps), steps
     assert not any(step.startswith("SCAN") and "json_each" not in step for step in steps), steps
-
-
-@pytest.mark.parametrize(("wanted", "index"), FILTERS, ids=[index.split(" ")[0] for _, index in FILTERS])
-def test_runs_are_counted_by_an_index(connection: apsw.Connection, wanted: RunFilter, index: str) -> None:
-    asked: list[str] = []
-
-    class Listening(Access):
-        def number(self, sql: str, *values: Any) -> int | None:
-            asked.append(sql)
-            return super().number(sql, *values)
-
-    lists.count_runs(Listening(connection), wanted)
-    steps = plan(connection, asked[0])
-    assert any(index in step for step in steps), steps
-    assert not any(step.startswith("SCAN") for step in steps), steps
 
 
 def test_many_sleeping_runs_cost_a_claim_nothing(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from perdure.errors import AlreadyExists
 from perdure.stores.answers import replaced, same_start
+from perdure.stores.finding import fits
 from perdure.stores.memory.others import Others, children_of
 from perdure.stores.memory.part import Part
 from perdure.stores.memory.state import State, claim_free, new_message, refuse_closed
-from perdure.stores.records import Begun, Closing, Run, RunFilter, Start
+from perdure.stores.records import Begun, Closing, Condition, Run, Start
 
 
 class MemoryRuns(Part):
@@ -37,20 +38,20 @@ class MemoryRuns(Part):
         with self._reading() as state:
             return [state.rows.runs[number] for number in numbers if number in state.rows.runs]
 
-    async def list_runs(self, wanted: RunFilter, limit: int, before: int | None = None) -> list[Run]:
+    async def list_runs(self, wanted: Condition, limit: int, before: int | None = None) -> list[Run]:
         found: list[Run] = []
         with self._reading() as state:
             runs = state.rows.runs  # whose numbers have no gap
             for number in range(len(runs) if before is None else min(before - 1, len(runs)), 0, -1):
                 if len(found) >= limit:
                     break
-                if _is_wanted(runs[number], wanted):
+                if fits(runs[number], wanted):
                     found.append(runs[number])
         return found
 
-    async def count_runs(self, wanted: RunFilter) -> int:
+    async def count_runs(self, wanted: Condition) -> int:
         with self._reading() as state:
-            return sum(_is_wanted(run, wanted) for run in state.rows.runs.values())
+            return sum(fits(run, wanted) for run in state.rows.runs.values())
 
     async def list_children(self, number: int) -> list[Run]:
         with self._reading() as state:
@@ -104,21 +105,3 @@ def _begin(state: State, start: Start, now: int) -> Begun:
         run = state.put_run(replace(run, wake_us=wake_us))
     run, claimed = claim_free(state, run, start.claim if wake_us <= now else None)
     return Begun(run, True, run.accepted, claimed)
-
-
-def _is_wanted(run: Run, wanted: RunFilter) -> bool:
-    facts = run.facts
-    return (
-        (wanted.status is None or run.status in wanted.status)
-        and (wanted.workflow is None or facts.workflow == wanted.workflow)
-        and (wanted.workflow_id is None or facts.workflow_id == wanted.workflow_id)
-        and (wanted.blocked is None or (run.blocked is not None) == wanted.blocked)
-        and _is_within(run.created_us, wanted.created_from_us, wanted.created_to_us)
-        and _is_within(run.closed_us, wanted.closed_from_us, wanted.closed_to_us)
-    )
-
-
-def _is_within(moment: int | None, start: int | None, end: int | None) -> bool:
-    if start is None and end is None:
-        return True
-    return moment is not None and (start is None or moment >= start) and (end is None or moment < end)

@@ -9,7 +9,8 @@ from perdure.errors import StoreCorrupt
 from perdure.stores.records import Attempt, Lease
 from perdure.stores.sqlite import counters, leases, sql, states, tasks
 from perdure.stores.sqlite.access import Access
-from perdure.stores.sqlite.rows import LeaseRow, lease_of, read_lease, read_task
+from perdure.stores.sqlite.rows import read_task
+from perdure.stores.sqlite.worker_rows import LeaseRow, lease_of, read_lease
 
 
 def close_lease(access: Access, number: int) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from perdure.stores.records import Lease
 from perdure.stores.sqlite import counters, sql
 from perdure.stores.sqlite.access import Access, to_json
-from perdure.stores.sqlite.rows import LeaseRow, lease_of, lease_row, queues_json, read_lease, whole_ones
+from perdure.stores.sqlite.rows import whole_ones
+from perdure.stores.sqlite.worker_rows import LeaseRow, lease_of, lease_row, queues_json, read_lease
 
 SECOND_US = 1_000_000
 

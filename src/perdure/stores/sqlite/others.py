@@ -14,7 +14,7 @@ from perdure.stores.records import Closing, Message, NewChild, NewPromise, NewRu
 from perdure.stores.sqlite import messages, sql, states, tasks
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.messages import Claim
-from perdure.stores.sqlite.rows import State, damaged, facts_row, read_update, state_row
+from perdure.stores.sqlite.rows import State, damaged, facts_row, read_update
 from perdure.stores.sqlite.states import Standing
 
 NOBODY = Claim(None, ())
@@ -171,8 +171,9 @@ def add_run(access: Access, facts: NewRun, wake_us: int) -> Standing:
     """A new run, due from then on. Its ids are free."""
     number = (access.number(sql.LAST_RUN) or 0) + 1
     state = State(number, facts.queue, facts.workflow, facts.priority, wake_us=wake_us, attributes=facts.attributes)
+    state.created_us = access.now_us
     access.write_row(sql.INSERT_RUN, facts_row(number, facts, access.now_us))
-    access.write_row(sql.INSERT_STATE, state_row(state))
+    states.add(access, state)
     return Standing(number, facts, access.now_us, state)
 
 

@@ -9,7 +9,8 @@ from perdure.errors import StoreCorrupt
 from perdure.stores.records import Question
 from perdure.stores.sqlite import counters, sql, states
 from perdure.stores.sqlite.access import Access, json_of
-from perdure.stores.sqlite.rows import read_question, sealed, whole_ones
+from perdure.stores.sqlite.rows import sealed, whole_ones
+from perdure.stores.sqlite.worker_rows import read_question
 
 
 def ask(access: Access, found: tuple[str, str | None], name: str, arguments: bytes) -> Question:

@@ -21,26 +21,22 @@ from perdure.stores.records import (
     Attempt,
     Blocked,
     Damage,
-    Lease,
     Message,
     NewRun,
     Parent,
-    Question,
     Run,
     Settlement,
     Status,
     Task,
     Turn,
 )
-from perdure.stores.sqlite.access import Row, Value, to_json
+from perdure.stores.sqlite.access import Row, Value
 
 T = TypeVar("T")
-RUN_COLUMNS = 19
+RUN_COLUMNS = 20
 _blocked = msgspec.json.Decoder(Blocked).decode
 _attempts = msgspec.json.Decoder(tuple[Attempt, ...]).decode
-_queues = msgspec.json.Decoder(dict[str, int]).decode
 _settlement = msgspec.json.Decoder(Settlement).decode
-_ids = msgspec.json.Decoder(list[str]).decode
 _values_of = msgspec.structs.astuple
 
 
@@ -108,6 +104,12 @@ class State(msgspec.Struct):
     kept: int = 0  # rows of message_ids, updates and promises that this run has written
     waiting: bytes | None = None
     attributes: bytes = b"{}"
+    created_us: int = 0
+    was: tuple[Value, ...] = ()  # no column: what `found_by` gave when it was read or written last
+
+    def found_by(self) -> tuple[Value, ...]:
+        """What filters look at, and most changes leave alone."""
+        return (self.status, self.blocked, self.closed_us)
 
     @property
     def running(self) -> bool:
@@ -136,6 +138,7 @@ def facts_row(number: int, facts: NewRun, created_us: int) -> Row:
         facts.attributes,
         facts.deadline_us,
         *((None, None, None) if parent is None else (parent.run_id, parent.seq, parent.close)),
+        facts.generation,
         created_us,
     )
     return sealed("runs", values)
@@ -160,17 +163,20 @@ def read_facts(row: Row) -> tuple[int, NewRun, int]:
         attributes=values[12],
         deadline_us=values[13],
         parent=None if values[14] is None else Parent(run_id=values[14], seq=values[15], close=values[16]),
+        generation=values[17],
     )
-    return values[0], facts, values[17]
+    return values[0], facts, values[18]
 
 
 def state_row(state: State) -> Row:
-    return sealed("states", _values_of(state))
+    return sealed("states", _values_of(state)[:-1])
 
 
 def read_state(row: Row, run_id: str | None = None) -> State:
     """`StoreCorrupt`."""
-    return State(*cast("Any", verified("states", row, row[0], run_id)))
+    state = State(*cast("Any", verified("states", row, row[0], run_id)))
+    state.was = state.found_by()
+    return state
 
 
 def read_run(row: Row) -> Run:
@@ -364,55 +370,6 @@ def task_of(row: TaskRow, facts: NewRun) -> Task:
     )
 
 
-# --- leases and questions ------------------------------------------------------------------------
-
-
-class LeaseRow(msgspec.Struct):
-    """A row of `leases`, in the order of its columns."""
-
-    number: int
-    name: str
-    queues: bytes
-    started_us: int
-    expires_us: int
-    lasts_us: int  # from each renewal
-    cancelled: bytes = b"[]"
-
-    def revoked(self) -> list[str]:
-        """The tasks that its holder is to learn about."""
-        return _ids(self.cancelled)
-
-
-def lease_row(lease: LeaseRow) -> Row:
-    return sealed("leases", _values_of(lease))
-
-
-def read_lease(row: Row) -> LeaseRow:
-    """`StoreCorrupt`."""
-    return LeaseRow(*cast("Any", verified("leases", row, row[0])))
-
-
-def lease_of(row: LeaseRow) -> Lease:
-    return Lease(
-        number=row.number,
-        name=row.name,
-        queues=_queues(row.queues),
-        started_us=row.started_us,
-        expires_us=row.expires_us,
-    )
-
-
-def read_question(row: Row) -> tuple[Question, bytes | None]:
-    """The question and its answer. `StoreCorrupt`."""
-    values: Any = verified("questions", row, row[0])
-    return Question(*values[:6]), values[7]
-
-
 def key_of(value: Value) -> str:
     """A key for people."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def queues_json(queues: Any) -> bytes:
-    """The queues of a lease, as they are kept."""
-    return to_json(dict(queues))

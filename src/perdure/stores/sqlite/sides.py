@@ -12,13 +12,13 @@ from perdure.stores.records import (
     Blocked,
     Closing,
     Committed,
+    Condition,
     Lease,
     Message,
     Question,
     Report,
     Requested,
     Run,
-    RunFilter,
     Settlement,
     Start,
     Task,
@@ -44,10 +44,10 @@ class SqliteRuns(Part):
     async def get_runs(self, numbers: Sequence[int]) -> list[Run]:
         return await self._read(runs.get_runs, numbers)
 
-    async def list_runs(self, wanted: RunFilter, limit: int, before: int | None = None) -> list[Run]:
+    async def list_runs(self, wanted: Condition, limit: int, before: int | None = None) -> list[Run]:
         return await self._scan(lists.list_runs, wanted, limit, before)
 
-    async def count_runs(self, wanted: RunFilter) -> int:
+    async def count_runs(self, wanted: Condition) -> int:
         return await self._scan(lists.count_runs, wanted)
 
     async def close_run(self, workflow_id: str, run_id: str | None, closing: Closing) -> Run:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 # --- runs and states -----------------------------------------------------------------------------
 
-INSERT_RUN = "insert into runs values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_RUN = "insert into runs values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 LAST_RUN = "select max(coalesce((select max(number) from runs), 0), coalesce((select max(number) from states), 0))"
 RUN_NUMBER = "select number from runs where run_id = ?"
 RUN_ID_TAKEN = "select 1 from runs where run_id = ?"
-INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 STATE = "select * from states where number = ?"
 UPDATE_STATE = """
-update states set queue = ?2, workflow = ?3, priority = ?4, status = ?5, blocked = ?6, result = ?7, closed_us = ?8,
-    wake_us = ?9, owner = ?10, followed_by = ?11, last_turn = ?12, tail = ?13, accepted = ?14, consumed = ?15,
-    open_tasks = ?16, top_seq = ?17, kept = ?18, waiting = ?19, attributes = ?20, seal = ?21
+update states set status = ?2, blocked = ?3, result = ?4, closed_us = ?5, wake_us = ?6, owner = ?7, followed_by = ?8,
+    last_turn = ?9, tail = ?10, accepted = ?11, consumed = ?12, open_tasks = ?13, top_seq = ?14, kept = ?15,
+    waiting = ?16, attributes = ?17, seal = ?18
 where number = ?1"""
-# The same where no indexed column changes: every index that an update names is written again, changed or not.
+# The same where nothing changes that filters look at: every index that an update names is written again.
+UPDATE_STATE_PLACE = """
+update states set wake_us = ?2, owner = ?3, followed_by = ?4, last_turn = ?5, tail = ?6, accepted = ?7, consumed = ?8,
+    open_tasks = ?9, top_seq = ?10, kept = ?11, waiting = ?12, attributes = ?13, seal = ?14
+where number = ?1"""
+# The same where no indexed column changes at all.
 UPDATE_STATE_STEP = """
 update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, kept = ?, waiting = ?,
     attributes = ?, seal = ?
@@ -60,29 +65,54 @@ where queue = ? and blocked is not null and status = 'running' and owner is null
 OWNED_RUNS = "select number from states where owner = ? and owner is not null"
 SET_RUN_ASIDE = "update states set wake_us = null, owner = null where number = ?"
 
-# What `list_runs` and `count_runs` are put together from: always these texts, never a value.
-# The numbers are found first, within an index where there is one; only then the few rows are read that are wanted.
-FROM_RUNS = "runs"
-FROM_STATES = "states"
-FROM_BOTH = "states join runs using (number)"
-COUNT_RUNS = "select count(*) from {tables} where {conditions}"
+# --- finding runs --------------------------------------------------------------------------------
+
+# What `conditions` puts statements together from: always these texts, never a value.
+# Numbers are looked for in indexes alone; only then the few rows are read that are wanted.
+EVERY_NUMBER = "select number from runs"
+FOUND_NUMBERS = "select number from states indexed by states_found where {condition}"
+COUNT_EVERY = "select count(*) from states"
+COUNT_FOUND = "select count(*) from states indexed by states_found where {condition}"
+COUNT_NUMBERS = "select count(*) from ({numbers})"
+COUNT_DIFFERENT = "select count(distinct number) from ({numbers})"
+COUNT_UP_TO = "select count(*) from (select 1 from ({numbers}) limit ?)"
 LIST_RUNS = """
 select runs.*, states.* from (
-    select number from {tables} where {conditions} order by number desc limit ?
+    {numbers} order by number desc limit ?
 ) as chosen left join runs using (number) left join states on states.number = chosen.number
 order by chosen.number desc"""
 BEFORE = "number < ?"
-EVERYTHING = "true"
-WITH_STATUS = "states.status = ?"
-WITH_ONE_STATUS_OF = "states.status in (select value from json_each(?))"
-WITH_WORKFLOW = "states.workflow = ?"
-WITH_WORKFLOW_ID = "runs.workflow_id = ?"
-CREATED_FROM = "runs.created_us >= ?"
-CREATED_TO = "runs.created_us < ?"
-CLOSED_FROM = "states.closed_us >= ?"
-CLOSED_TO = "states.closed_us < ?"
-ARE_BLOCKED = "states.blocked is not null"
-NOT_BLOCKED = "states.blocked is null"
+AMONG = "number in ({numbers})"
+WITH_ATTRIBUTE = "exists (select 1 from attributes where run = states.number and name = ? and {comparison})"
+WITH_FACT = "exists (select 1 from runs where runs.number = states.number and {comparison})"
+NUMBERS_BY = {  # the index of each field that has one
+    "status": "select number from states indexed by states_by_status where {comparison}",
+    "type": "select number from states indexed by states_by_workflow where {comparison}",
+    "started": "select number from runs indexed by runs_by_time where {comparison}",
+    "closed": "select number from states indexed by states_by_closing where {comparison}",
+    "id": "select number from runs indexed by runs_by_workflow_id where {comparison}",
+    "run_id": "select number from runs where {comparison}",
+    "parent": "select number from runs indexed by runs_by_parent where {comparison}",
+}
+NUMBERS_BLOCKED = "select number from states indexed by states_blocked where blocked is not null"
+NUMBERS_BY_ATTRIBUTE = """
+select run as number from attributes indexed by attributes_by_value where name = ? and {comparison}"""
+FIELD_COLUMNS = {
+    "status": "status",
+    "type": "workflow",
+    "queue": "queue",
+    "priority": "priority",
+    "started": "created_us",
+    "closed": "closed_us",
+    "blocked": "(blocked is not null)",
+    "id": "workflow_id",
+    "run_id": "run_id",
+    "generation": "generation",
+    "parent": "parent",
+}
+
+INSERT_ATTRIBUTE = "insert into attributes values (?,?,?,?)"
+DELETE_ATTRIBUTE = "delete from attributes where run = ? and name = ? and value = ?"
 
 # --- turns ---------------------------------------------------------------------------------------
 

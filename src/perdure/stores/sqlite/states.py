@@ -6,8 +6,8 @@ import msgspec
 
 from perdure.errors import NotFound, RunClosed, StoreCorrupt
 from perdure.stores.records import Blocked, Message, NewRun, Run
-from perdure.stores.sqlite import sql
-from perdure.stores.sqlite.access import Access, to_json
+from perdure.stores.sqlite import attributes, sql
+from perdure.stores.sqlite.access import Access, Row, to_json
 from perdure.stores.sqlite.rows import (
     RUN_COLUMNS,
     State,
@@ -46,7 +46,23 @@ def load(access: Access, number: int) -> State | None:
 
 
 def save(access: Access, state: State) -> None:
-    access.write_row(sql.UPDATE_STATE, state_row(state))
+    write(access, state, state_row(state))
+
+
+def write(access: Access, state: State, row: Row) -> None:
+    """Save a state by its row. Every index that an update names is written again, so it names what may have changed."""
+    found_by = state.found_by()
+    if found_by == state.was:
+        access.write_row(sql.UPDATE_STATE_PLACE, (row[0], *row[8:20], row[21]))
+    else:
+        access.write_row(sql.UPDATE_STATE, (row[0], *row[4:20], row[21]))
+        state.was = found_by
+
+
+def add(access: Access, state: State) -> None:
+    access.write_row(sql.INSERT_STATE, state_row(state))
+    state.was = state.found_by()
+    attributes.put(access, state.number, b"{}", state.attributes)
 
 
 def find(access: Access, workflow_id: str, run_id: str | None = None) -> Standing:

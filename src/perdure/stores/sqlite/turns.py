@@ -12,7 +12,7 @@ from functools import partial
 from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
-from perdure.stores.sqlite import leases, messages, sql, states, tasks
+from perdure.stores.sqlite import attributes, leases, messages, sql, states, tasks
 from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others
@@ -101,6 +101,7 @@ def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Commit
     state.last_turn, state.tail, state.consumed = turn.number, turn.checksum, commit.consumed
     state.blocked, state.wake_us, state.waiting = None, commit.wake_us, commit.waiting
     if commit.attributes is not None:
+        attributes.put(access, commit.run, state.attributes, commit.attributes)
         state.attributes = commit.attributes
     for task_id in commit.finished:
         tasks.finish(access, state, commit.owner, task_id)
@@ -177,9 +178,9 @@ def _save_step(access: Access, before: Row, state: State) -> None:
     """Save a state; as a step in between, if nothing that is indexed has changed."""
     row = state_row(state)
     if row[INDEXED] == before[INDEXED] and row[NUMBERS] == before[NUMBERS]:
-        access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:], row[0]))
+        access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:20], row[21], row[0]))
     else:
-        access.write_row(sql.UPDATE_STATE, row)
+        states.write(access, state, row)
 
 
 # --- set free ------------------------------------------------------------------------------------

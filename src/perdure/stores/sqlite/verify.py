@@ -14,7 +14,7 @@ import apsw
 from perdure.errors import StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_TURN, Damage, NewRun, Turn
-from perdure.stores.sqlite import counters, migrations, sql
+from perdure.stores.sqlite import attributes, counters, migrations, sql
 from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.rows import (
     DamagedRow,
@@ -23,16 +23,15 @@ from perdure.stores.sqlite.rows import (
     key_of,
     read_facts,
     read_known_id,
-    read_lease,
     read_message,
     read_promise,
-    read_question,
     read_state,
     read_task,
     read_turn,
     read_update,
     run_of,
 )
+from perdure.stores.sqlite.worker_rows import read_lease, read_question
 
 Read = Callable[[Row], Any]
 ORDERS = {
@@ -44,6 +43,7 @@ ORDERS = {
     "message_ids": ("run", 2),
     "updates": ("run", 2),
     "promises": ("run, name", 0),
+    "attributes": ("run, name", 0),
     "leases": ("number", 0),
     "questions": ("number", 0),
 }
@@ -54,6 +54,11 @@ KEPT: tuple[tuple[str, Read], ...] = (
     ("updates", read_update),
     ("promises", read_promise),
 )
+READABLE = {  # how a column is read that may hold texts; where any value may be, none is a blob
+    "TEXT": "cast({column} as blob)",
+    "ANY": "case typeof({column}) when 'text' then cast({column} as blob) when 'blob' then null else {column} end",
+}
+COUNTED = ("message_ids", "updates", "promises")
 
 
 def verify(access: Access) -> list[Damage]:
@@ -129,10 +134,13 @@ def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
     found += damages
     for table, read in KEPT:
         found += _read_all(table, rows[table], read, run_id)[1]
+    named, damages = _read_all("attributes", rows["attributes"], attributes.read, run_id)
+    found += damages
     if facts is not None and state is not None and not found:
         try:
             _fit(facts, state, turns, [message.number for message in messages])
             _fit_kept(facts, state, rows)
+            attributes.fit(state, named, facts[1].run_id)
         except StoreCorrupt as error:
             found.append(_damage("turns", str(number), error, run_id))
     yield from found
@@ -153,8 +161,8 @@ def _fit(whole: tuple[int, NewRun, int], state: State, turns: list[Turn], messag
 def _fit_kept(whole: tuple[int, NewRun, int], state: State, rows: dict[str, list[Row]]) -> None:
     """`StoreCorrupt` unless there are as many rows as the state has counted."""
     number, facts, _ = whole
-    kept = sum(len(rows[table]) for table, _ in KEPT if table != "tasks")
-    tables = " or ".join(table for table, _ in KEPT if table != "tasks")
+    kept = sum(len(rows[table]) for table in COUNTED)
+    tables = " or ".join(COUNTED)
     for table, there, counted in (("tasks", len(rows["tasks"]), state.open_tasks), (tables, kept, state.kept)):
         if there != counted:
             problem = f"there are {there} rows, and should be {counted}"
@@ -195,8 +203,8 @@ class _Stream:
     def __init__(self, access: Access, table: str) -> None:
         order, self._key_at = ORDERS[table]
         columns = access.rows(f"pragma table_info({table})")
-        self._texts = [at for at, column in enumerate(columns) if column[2] == "TEXT"]
-        chosen = [f"cast({c[1]} as blob)" if c[2] == "TEXT" else str(c[1]) for c in columns]
+        self._texts = [at for at, column in enumerate(columns) if column[2] in READABLE]
+        chosen = [READABLE.get(str(column[2]), "{column}").format(column=column[1]) for column in columns]
         self._rows = access.each(f"select {', '.join(chosen)} from {table} order by {order}")
         self._next = next(self._rows, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.errors import LeaseLost, NotFound, RunClosed
-from perdure.stores.records import Blocked, Closing, RunFilter
+from perdure.stores.records import Blocked, Closing, Compare
 from perdure.testing.conformance.expecting import only, raises, refused, same
 from perdure.testing.conformance.making import JOB, a_start, a_task, an_answer, an_id
 from perdure.testing.conformance.stage import Stores, begin, hire, reread, task_of
@@ -150,4 +150,4 @@ async def a_blocked_run_that_is_ended_is_not_blocked_any_more(stores: Stores) ->
     await store.block_run(None, run.number, Blocked(kind="error", reason="why", since_us=1, retry_us=2), [])
     await store.close_run("o-1", None, ENDED)
     ended = await reread(store, run)
-    same((ended.blocked, ended.waiting, await store.count_runs(RunFilter(blocked=True))), (None, None, 0))
+    same((ended.blocked, ended.waiting, await store.count_runs(Compare("blocked", "=", True))), (None, None, 0))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from perdure.errors import NotFound
 from perdure.stores.port import Store
-from perdure.stores.records import Blocked, Closing, Run, RunFilter, Status
+from perdure.stores.records import EVERY, AllOf, Blocked, Closing, Compare, Condition, Not, Run, Status
 from perdure.testing.conformance.expecting import raises, same
 from perdure.testing.conformance.making import JOB, a_start, a_task, an_id
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, workflow_ids
@@ -16,9 +15,9 @@ SECOND = 1_000_000
 ENDINGS: tuple[Status, ...] = ("completed", "failed", "cancelled", "terminated", "timed_out", "continued")
 
 
-async def _wanted(store: Store, **wanted: Any) -> Sequence[str]:
-    """The workflow ids of the runs that such a filter lists; as many as it counts."""
-    only = RunFilter(**wanted)
+async def _wanted(store: Store, *wanted: Condition) -> Sequence[str]:
+    """The workflow ids of the runs that fit all these conditions; as many as are counted."""
+    only = wanted[0] if len(wanted) == 1 else AllOf(wanted)
     found = await store.list_runs(only, 100)
     same(await store.count_runs(only), len(found))
     return workflow_ids(found)
@@ -73,12 +72,12 @@ async def the_newest_runs_are_listed_first(stores: Stores) -> None:
     """`list_runs` gives the newest first, as many as asked for, from those before a number."""
     store = await stores.open()
     made = [await begin(store, f"o-{i}") for i in range(7)]
-    first = await store.list_runs(RunFilter(), 3)
+    first = await store.list_runs(EVERY, 3)
     same(first, [made[6], made[5], made[4]])
-    second = await store.list_runs(RunFilter(), 3, first[-1].number)
+    second = await store.list_runs(EVERY, 3, first[-1].number)
     same(second, [made[3], made[2], made[1]])
-    same(await store.list_runs(RunFilter(), 3, second[-1].number), [made[0]])
-    same(await store.list_runs(RunFilter(), 3, made[0].number), [])
+    same(await store.list_runs(EVERY, 3, second[-1].number), [made[0]])
+    same(await store.list_runs(EVERY, 3, made[0].number), [])
 
 
 async def a_list_shows_each_run_as_it_stands(stores: Stores) -> None:
@@ -86,7 +85,7 @@ async def a_list_shows_each_run_as_it_stands(stores: Stores) -> None:
     store = await stores.open()
     worker = await hire(store)
     await worker.commit(await worker.begin("o-1"), waiting=b'[{"unit":"/"}]', park=True)
-    same(await store.list_runs(RunFilter(), 10), [await store.get_run("o-1")])
+    same(await store.list_runs(EVERY, 10), [await store.get_run("o-1")])
 
 
 async def runs_are_listed_by_status(stores: Stores) -> None:
@@ -97,9 +96,9 @@ async def runs_are_listed_by_status(stores: Stores) -> None:
         await begin(store, status)
         await store.close_run(status, None, Closing(status))
     for status in ("running", *ENDINGS):
-        same(await _wanted(store, status=(status,)), [status])
-    same(await _wanted(store, status=("failed", "running")), ["failed", "running"])
-    same(await _wanted(store, status=()), [])
+        same(await _wanted(store, Compare("status", "=", status)), [status])
+    same(await _wanted(store, Compare("status", "in", ("failed", "running"))), ["failed", "running"])
+    same(await _wanted(store, Compare("status", "in", ())), [])
 
 
 async def runs_are_listed_by_workflow_and_by_workflow_id(stores: Stores) -> None:
@@ -108,12 +107,12 @@ async def runs_are_listed_by_workflow_and_by_workflow_id(stores: Stores) -> None
     await begin(store, "o-1")
     await begin(store, "o-11", workflow="order2")
     await begin(store, "o-2", workflow="order2")
-    same(await _wanted(store, workflow="order"), ["o-1"])
-    same(await _wanted(store, workflow="order2"), ["o-2", "o-11"])
-    same(await _wanted(store, workflow="ORDER"), [])
-    same(await _wanted(store, workflow_id="o-1"), ["o-1"])
-    same(await _wanted(store, workflow_id="o-%"), [])
-    same(await _wanted(store, workflow_id="o-1", workflow="order2"), [])
+    same(await _wanted(store, Compare("type", "=", "order")), ["o-1"])
+    same(await _wanted(store, Compare("type", "=", "order2")), ["o-2", "o-11"])
+    same(await _wanted(store, Compare("type", "=", "ORDER")), [])
+    same(await _wanted(store, Compare("id", "=", "o-1")), ["o-1"])
+    same(await _wanted(store, Compare("id", "=", "o-%")), [])
+    same(await _wanted(store, Compare("id", "=", "o-1"), Compare("type", "=", "order2")), [])
 
 
 async def every_generation_of_a_workflow_id_is_listed(stores: Stores) -> None:
@@ -123,24 +122,26 @@ async def every_generation_of_a_workflow_id_is_listed(stores: Stores) -> None:
     for generation in range(3):
         start = a_start("o-1", run=str(generation), id_policy="terminate")
         made.append((await store.start_run(start)).run)
-    found = await store.list_runs(RunFilter(workflow_id="o-1"), 10)
+    found = await store.list_runs(Compare("id", "=", "o-1"), 10)
     same(numbers(found), numbers(reversed(made)))
 
 
-async def of_two_times_of_creation_the_first_counts_and_the_second_does_not(stores: Stores) -> None:
-    """A filter by time is half open."""
+async def runs_are_listed_by_when_they_were_started(stores: Stores) -> None:
+    """To the microsecond, whichever way it is compared."""
     store = await stores.open()
     start = stores.clock.now_us()
     for i in range(4):
         await begin(store, f"o-{i}")
         stores.clock.advance(1)
-    same(await _wanted(store, created_from_us=start + SECOND), ["o-3", "o-2", "o-1"])
-    same(await _wanted(store, created_to_us=start + 2 * SECOND), ["o-1", "o-0"])
-    both = {"created_from_us": start + SECOND, "created_to_us": start + 3 * SECOND}
-    same(await _wanted(store, **both), ["o-2", "o-1"])
+    same(await _wanted(store, Compare("started", ">=", start + SECOND)), ["o-3", "o-2", "o-1"])
+    same(await _wanted(store, Compare("started", "<", start + 2 * SECOND)), ["o-1", "o-0"])
+    both = Compare("started", ">", start), Compare("started", "<=", start + 2 * SECOND)
+    same(await _wanted(store, *both), ["o-2", "o-1"])
+    same(await _wanted(store, Compare("started", "=", start + SECOND)), ["o-1"])
+    same(await _wanted(store, Compare("started", "=", start + SECOND + 1)), [])
 
 
-async def of_two_times_of_closing_the_first_counts_and_the_second_does_not(stores: Stores) -> None:
+async def runs_are_listed_by_when_they_were_closed(stores: Stores) -> None:
     """The same for the time of closing; what has not ended has none."""
     store = await stores.open()
     start = stores.clock.now_us()
@@ -149,10 +150,12 @@ async def of_two_times_of_closing_the_first_counts_and_the_second_does_not(store
     for i in (2, 0, 1):
         await store.close_run(f"o-{i}", None, Closing("failed"))
         stores.clock.advance(1)
-    same(await _wanted(store, closed_from_us=start), ["o-2", "o-1", "o-0"])
-    same(await _wanted(store, closed_from_us=start + SECOND), ["o-1", "o-0"])
-    same(await _wanted(store, closed_to_us=start + SECOND), ["o-2"])
-    same(await _wanted(store, closed_from_us=start + SECOND, closed_to_us=start + 2 * SECOND), ["o-0"])
+    same(await _wanted(store, Compare("closed", ">=", start)), ["o-2", "o-1", "o-0"])
+    same(await _wanted(store, Compare("closed", ">=", start + SECOND)), ["o-1", "o-0"])
+    same(await _wanted(store, Compare("closed", "<", start + SECOND)), ["o-2"])
+    both = Compare("closed", ">=", start + SECOND), Compare("closed", "<", start + 2 * SECOND)
+    same(await _wanted(store, *both), ["o-0"])
+    same(await _wanted(store, Not(Compare("closed", ">", 0))), ["o-3"])
 
 
 async def runs_are_listed_by_whether_they_are_blocked(stores: Stores) -> None:
@@ -161,15 +164,16 @@ async def runs_are_listed_by_whether_they_are_blocked(stores: Stores) -> None:
     run = await begin(store, "o-1")
     await begin(store, "o-2")
     await store.block_run(None, run.number, Blocked(kind="error", reason="why", since_us=1), [])
-    same(await _wanted(store, blocked=True), ["o-1"])
-    same(await _wanted(store, blocked=False), ["o-2"])
-    same(await _wanted(store), ["o-2", "o-1"])
+    same(await _wanted(store, Compare("blocked", "=", True)), ["o-1"])
+    same(await _wanted(store, Compare("blocked", "=", False)), ["o-2"])
+    same(await _wanted(store, EVERY), ["o-2", "o-1"])
+    same(await _wanted(store, Not(Compare("blocked", "=", True))), ["o-2"])
 
 
 async def an_empty_store_has_nothing(stores: Stores) -> None:
     """A store that is new lists nothing, and counts nothing."""
     store = await stores.open()
-    same((await store.list_runs(RunFilter(), 10), await store.count_runs(RunFilter())), ([], 0))
+    same((await store.list_runs(EVERY, 10), await store.count_runs(EVERY)), ([], 0))
     kinds = ("runs", "turns", "messages", "tasks", "leases", "questions")
     counted = await store.counts()
     same([counted[kind] for kind in kinds], [0] * len(kinds))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from perdure.stores.port import Store
-from perdure.stores.records import Blocked, Closing, Committed, RunFilter
+from perdure.stores.records import EVERY, Blocked, Closing, Committed
 from perdure.testing.conformance.expecting import only, same
 from perdure.testing.conformance.making import JOB, a_start, a_task, an_answer
 from perdure.testing.conformance.stage import LEASE_SECONDS, Stores, begin, hire, numbers, reread, task_of
@@ -25,7 +25,7 @@ async def _killed(stores: Stores, store: Store) -> Store:
 
 async def _everything(store: Store) -> list[Any]:
     """All that can be read of a store, but for its leases."""
-    runs = await store.list_runs(RunFilter(), 1000)
+    runs = await store.list_runs(EVERY, 1000)
     of_runs = [
         (await store.list_turns(n), await store.list_messages(n, 0), await store.list_tasks(n)) for n in numbers(runs)
     ]

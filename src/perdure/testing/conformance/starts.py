@@ -6,7 +6,7 @@ import msgspec
 
 from perdure.errors import AlreadyExists, Failure, NotFound, RunClosed
 from perdure.stores.port import Store
-from perdure.stores.records import NO_CHECKSUM, NO_TURN, Closing, IdPolicy, Run, RunFilter
+from perdure.stores.records import EVERY, NO_CHECKSUM, NO_TURN, Closing, IdPolicy, Run
 from perdure.testing.conformance.expecting import only, raises, same
 from perdure.testing.conformance.making import JOB, a_start, an_id, some_facts
 from perdure.testing.conformance.stage import Stores, begin, hire, numbers, reread
@@ -73,7 +73,7 @@ async def a_second_start_comes_to_the_same_run(stores: Stores) -> None:
     first = await store.start_run(a_start("o-1"))
     second = await store.start_run(a_start("o-1", run="second"))
     same((second.new, second.run), (False, first.run))
-    same(await store.count_runs(RunFilter()), 1)
+    same(await store.count_runs(EVERY), 1)
 
 
 async def a_second_start_comes_to_the_same_run_from_another_store_object(stores: Stores) -> None:
@@ -108,7 +108,7 @@ async def reject_refuses_an_id_that_is_taken_by_an_open_run(stores: Stores) -> N
     store = await stores.open()
     run = await begin(store, "o-1")
     await raises(AlreadyExists, store.start_run(a_start("o-1", run="second", id_policy="reject")))
-    same(await store.list_runs(RunFilter(), 10), [run])
+    same(await store.list_runs(EVERY, 10), [run])
 
 
 async def reject_refuses_an_id_that_is_taken_by_a_finished_run(stores: Stores) -> None:
@@ -116,7 +116,7 @@ async def reject_refuses_an_id_that_is_taken_by_a_finished_run(stores: Stores) -
     store = await stores.open()
     done = await _ended(store, "o-1")
     await raises(AlreadyExists, store.start_run(a_start("o-1", run="second", id_policy="reject")))
-    same(await store.list_runs(RunFilter(), 10), [done])
+    same(await store.list_runs(EVERY, 10), [done])
 
 
 async def terminate_ends_an_open_run_and_starts_anew(stores: Stores) -> None:
@@ -164,7 +164,7 @@ async def a_workflow_id_with_other_input_is_refused(stores: Stores) -> None:
         await raises(AlreadyExists, store.start_run(a_start("o-1", run="2", id_policy=policy, input=b"[2]")))
         await raises(AlreadyExists, store.start_run(a_start("o-1", run="2", id_policy=policy, keywords=b'{"a":1}')))
         await raises(AlreadyExists, store.start_run(a_start("o-1", run="2", id_policy=policy, workflow="other")))
-    same(await store.list_runs(RunFilter(), 10), [run])
+    same(await store.list_runs(EVERY, 10), [run])
 
 
 async def a_finished_run_with_other_input_is_not_handed_out(stores: Stores) -> None:
@@ -182,7 +182,7 @@ async def no_policy_gives_two_runs_one_run_id(stores: Stores) -> None:
     await store.start_run(a_start("o-2"))
     await raises(AlreadyExists, store.start_run(a_start("o-1", run_id=taken, id_policy="terminate")))
     same(await reread(store, run), run)
-    same(await store.count_runs(RunFilter()), 2)
+    same(await store.count_runs(EVERY), 2)
 
 
 async def a_run_may_start_later(stores: Stores) -> None:
@@ -270,7 +270,7 @@ async def a_start_with_a_message_does_not_reach_a_finished_run(stores: Stores) -
     store = await stores.open()
     done = await _ended(store, "o-1")
     await raises(RunClosed, store.start_run(a_start("o-1", run="second", message=JOB)))
-    same(await store.list_runs(RunFilter(), 10), [done])
+    same(await store.list_runs(EVERY, 10), [done])
 
 
 async def a_start_that_is_refused_writes_nothing(stores: Stores) -> None:

@@ -15,6 +15,7 @@ from perdure.testing.conformance import (
     children,
     claims,
     closing,
+    conditions,
     corruption,
     fencing,
     finding,
@@ -39,6 +40,7 @@ from perdure.testing.conformance.stage import KillStore, MakeStore, Stores, let_
 MODULES: tuple[ModuleType, ...] = (
     starts,
     finding,
+    conditions,
     closing,
     claims,
     turns,
