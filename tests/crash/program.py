@@ -33,8 +33,8 @@ from perdure import (
     wait_until,
     workflow,
 )
-from perdure.engine.turns import Prepared
 from perdure.engine.parts import Listener
+from perdure.engine.turns import Prepared
 from tests.crash.ledger import Ledger, entries
 
 SIGNALS = 5
