@@ -11,9 +11,10 @@ import os
 import random
 import signal
 import socket
+import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypedDict, Unpack, cast
+from typing import Any, Self, TypedDict, Unpack, cast
 
 from msgspec.structs import replace
 
@@ -29,8 +30,14 @@ from perdure.engine.settings import Settings, read_cache, read_lease, read_queue
 from perdure.engine.turns import Prepared
 from perdure.engine.worker import Worker as RunWorker
 from perdure.errors import UsageError
+from perdure.pipelines.client import Pipelines
+from perdure.pipelines.declare import Pipeline
+from perdure.pipelines.host import Host
+from perdure.pipelines.means import Means
+from perdure.pipelines.policy import PipelinePolicy
+from perdure.stores.pipeline_port import PipelineStores
 from perdure.stores.port import Store
-from perdure.stores.records import Closing
+from perdure.stores.records import Closing, Start
 from perdure.stores.urls import store_of
 
 
@@ -53,6 +60,8 @@ class WorkerOptions(Surroundings, total=False):
     name: str
     settings: Settings
     listener: Listener
+    pipelines: Iterable[Pipeline]
+    pipeline_policy: PipelinePolicy
 
 
 class Client(RunClient):
@@ -84,6 +93,11 @@ class Client(RunClient):
         await self.store.open()
         self._unsubscribe = self.store.on_change(self._runs.news.others_closed)
 
+    @property
+    def pipelines(self) -> Pipelines:
+        """The pipelines of the store."""
+        return self._pipelines
+
     async def close(self) -> None:
         """Close the store. Runs go on wherever there is a worker."""
         if not self._was_opened or self._was_closed:
@@ -94,13 +108,22 @@ class Client(RunClient):
         await self._runs.news.stop()
         await self.store.close()
 
-    def _open_as(self, url: str | Store, registry: Registry, surroundings: Surroundings) -> None:
+    def _open_as(
+        self, url: str | Store, registry: Registry, surroundings: Surroundings, policy: PipelinePolicy | None = None
+    ) -> None:
         clock = surroundings.get("clock") or SystemClock()
         self._threads = surroundings.get("threads", True)
         store = cast("Store", url) if hasattr(url, "commit_turns") else store_of(url, clock, threads=self._threads)
         self._was_opened = self._was_closed = False
         self._unsubscribe = None
         super().__init__(store, registry, clock=clock, rng=surroundings.get("rng") or random.Random())
+        self._host: Host | None = None
+        self._pipelines = Pipelines(
+            cast("PipelineStores", store), clock, policy or PipelinePolicy(), self._new_id, lambda: self._host
+        )
+
+    def _new_id(self) -> str:
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
 
 class Engine(Client):
@@ -116,7 +139,8 @@ class Engine(Client):
     ) -> None:
         _refuse_unknown(options, WorkerOptions, type(self).__name__)
         settings = _settings(options)
-        self._open_as(url, Registry(workflows, activities), options)
+        policy = options.get("pipeline_policy", PipelinePolicy())
+        self._open_as(url, Registry(workflows, activities), options, policy)
         self._hold = options.get("hold")
         keeper: Keeper = (
             ThreadKeeper(self.store, settings, self._clock)
@@ -132,23 +156,50 @@ class Engine(Client):
             name=options.get("name") or f"{socket.gethostname()}:{os.getpid()}",
         )
         listener = _Both(self._runs.news, options["listener"]) if "listener" in options else self._runs.news
+        listener = _Both(listener, _Published(lambda: self._host))
         self._worker: RunWorker = RunWorker(site, _places(self._threads, self._hold), keeper, listener)
         self._runs.worker = self._worker
+        self._drain_seconds = settings.drain_seconds
+        self._host = Host(self._means(policy), self.store, options.get("pipelines", ()))
 
     async def open(self) -> None:
         """Open the store, and begin to work."""
         await super().open()
         try:
             await self._worker.start()
+            assert self._host is not None
+            await self._host.start()
+            self._worker.pump.on_change.append(self._host.look_around)
+            self._host.look_around()
         except BaseException:
-            await super().close()
+            await self.close()
             raise
 
     async def close(self) -> None:
         """Finish what is under way, hand the rest over, close the store."""
         if self._worker.lease is not None and not self._worker.stopping:
+            assert self._host is not None
+            await self._host.stop(self._drain_seconds)
             await self._worker.stop()
         await super().close()
+
+    def _means(self, policy: PipelinePolicy) -> Means:
+        worker = self._worker
+
+        def to_start(workflow: Any, args: tuple[Any, ...], id: str | None) -> Start:
+            return self._to_start(workflow, args, {} if id is None else {"id": id})
+
+        return Means(
+            store=cast("PipelineStores", self.store),
+            clock=self._clock,
+            policy=policy,
+            new_id=self._new_id,
+            to_start=to_start,
+            owner=lambda: None if worker.lease is None else worker.lease.number,
+            lease_doubted=worker.pump.check_lease,
+            runs_started=lambda: worker.pump.expect(self._clock.now_us()),
+            threads=self._threads,
+        )
 
 
 class Worker:
@@ -195,6 +246,19 @@ class _Both(Listener):
     def others_closed(self) -> None:
         self._first.others_closed()
         self._second.others_closed()
+
+
+class _Published(Listener):
+    """Tells the pipelines of this process what its workflows publish to them."""
+
+    def __init__(self, host: Callable[[], Host | None]) -> None:
+        self._host = host
+
+    def turn_committed(self, prepared: Prepared) -> None:
+        host = self._host()
+        if host is not None:
+            for one in prepared.commit.events:
+                host.published_to(one.event.topic)
 
 
 def _settings(options: WorkerOptions) -> Settings:

@@ -19,8 +19,9 @@ from perdure.pipelines import (
     ProducerContext,
     ReconcileContext,
 )
-from perdure.pipelines.contexts import ALLOWED, HandlerContext, Place, Started
+from perdure.pipelines.contexts import ALLOWED, HandlerContext, Place
 from perdure.stores.pipeline_records import NewEvent, StoredEvent
+from perdure.stores.records import NewRun, Start
 
 mail = Pipeline("mail")
 INBOX = mail.topic("inbox", int)
@@ -47,6 +48,10 @@ class Book:
 
     async def end_mutation(self, result: bytes) -> None:
         self.lines.append(("mutated", result))
+
+    def to_start(self, workflow: Any, args: tuple[Any, ...], id: str | None) -> Start:
+        facts = NewRun(run_id="r", workflow_id=id or "r", workflow=workflow.__name__, seed=1, input=b"", started=b"")
+        return Start(facts=facts)
 
 
 def context(stage: Any, **more: Any) -> tuple[HandlerContext, Book]:
@@ -194,7 +199,7 @@ def test_peeking_gives_typed_events_and_is_remembered_for_what_may_be_skipped_me
 def test_started_workflows_wait_for_the_commit() -> None:
     ctx, _ = context("next")
     asyncio.run(ctx.start(double, 1, 2, id="w"))
-    assert ctx.close().started == [Started(double, (1, 2), "w")]
+    assert [(one.facts.workflow_id, one.facts.workflow) for one in ctx.close().started] == [("w", "double")]
 
 
 def test_a_context_that_somebody_has_kept_does_nothing_after_its_stage() -> None:

@@ -18,6 +18,7 @@ from perdure.stores.memory.pipelines import MemoryPipelines
 from perdure.stores.pipeline_port import EventStore, HandlerRunStore, PipelineStore
 from perdure.stores.pipeline_records import (
     Decision,
+    Finished,
     HandlerRun,
     NewEvent,
     NewHandler,
@@ -361,10 +362,10 @@ async def test_a_commit_stores_state_consumes_publishes_and_starts_together(worl
     await world.begin()
     await world.prepare("a", "b")
     start = Start(facts=NewRun(run_id="w1", workflow_id="audit", workflow="audit", seed=1, input=b"[]", started=b"{}"))
-    pending = await world.commit(
+    finished = await world.commit(
         state=b"9", times=Times(wake_us=8), events=(event("row", topic="rows"),), starts=(start, start)
     )
-    assert pending == {"inbox": world.now, "rows": world.now}
+    assert finished == Finished({"inbox": world.now, "rows": world.now}, ("rows",))
     assert await world.statuses() == ["consumed 1", "consumed 1", "pending 1"]
     (row,) = await world.store.list_events("mail", "rows", 100)
     assert (row.status, row.published_by) == ("pending", "r1")

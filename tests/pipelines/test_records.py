@@ -60,7 +60,7 @@ def test_a_deployment_says_what_the_store_keeps() -> None:
         ("daily", "producer", ()),
         ("Sheet", "consumer", ("inbox",)),
     ]
-    assert b'"every":"5m"' in new.handlers[0].words
+    assert b'"every":300' in new.handlers[0].words
     assert b'"timezone":"Europe/Madrid"' in new.handlers[1].words
     assert new == deployment_of(declared())
 

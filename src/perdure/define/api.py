@@ -268,6 +268,8 @@ def publish_to(topic: Any, payload: object, message_id: str | None = None) -> No
     executor, unit = run_and_unit("publish_to")
     name = check_id(getattr(topic, "name", topic), "the name of a topic")
     options = {} if message_id is None else {"message_id": check_id(message_id, "a message id")}
+    if hasattr(topic, "pipeline"):  # topics of several pipelines may have one name
+        options["pipeline"] = check_id(topic.pipeline, "the name of a pipeline")
     calls.note(executor, unit, "publish_event", name, one(codec.encode(payload, "payload")), options)
 
 

@@ -18,12 +18,13 @@ from perdure.engine.live import Live
 from perdure.model import jobs
 from perdure.model.commands import Command
 from perdure.model.turns import Answered, TurnRecord
+from perdure.stores.event_records import NewEvent, TurnEvent
 from perdure.stores.records import NewChild, NewPromise, NewRun, Parent, Sent, Successor, UpdateAnswer
 
 write = msgspec.json.Encoder().encode
 SEED_BYTES = 7  # of a seed that follows from another run's
 SENDING = frozenset({"signal_external", "cancel_external", "cancel_child"})
-ORDERING = SENDING | {"start_child", "create_promise", "set_attributes", "continue_as_new"}
+ORDERING = SENDING | {"start_child", "create_promise", "set_attributes", "continue_as_new", "publish_event"}
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -35,6 +36,7 @@ class Orders(msgspec.Struct, frozen=True):
     answers: tuple[UpdateAnswer, ...] = ()
     attributes: bytes | None = None
     successor: Successor | None = None
+    events: tuple[TurnEvent, ...] = ()
 
 
 NO_ORDERS = Orders()
@@ -64,7 +66,20 @@ def orders_of(
         ),
         attributes=write(live.executor.attributes) if of["set_attributes"] else None,
         successor=_successor(live, of["continue_as_new"][0], definitions) if of["continue_as_new"] else None,
+        events=tuple(_event(live, command, at) for at, command in enumerate(of["publish_event"])),
     )
+
+
+def _event(live: Live, command: Command, at: int) -> TurnEvent:
+    """An event for a pipeline; without a message id of its own it has one that this turn alone gives."""
+    run_id, options = live.run.facts.run_id, command.options
+    (payload,) = msgspec.json.decode(command.encoded, type=tuple[msgspec.Raw])
+    event = NewEvent(
+        topic=command.name or "",
+        message_id=options.get("message_id") or f"{run_id}/{live.last_turn + 1}/{at}",
+        payload=bytes(payload),
+    )
+    return TurnEvent(pipeline=options.get("pipeline"), event=event, by=run_id)
 
 
 def _child(live: Live, command: Command, now_us: int, definitions: Mapping[str, Workflow[..., Any]]) -> NewChild:

@@ -230,10 +230,14 @@ class Pump:
 
     # --- what others did --------------------------------------------------------------------------
 
-    def _on_change(self) -> None:
-        self.look_around()
+    def tell_all(self) -> None:
+        """Others have written, or have died, or this worker has another lease."""
         for call in self.on_change:
             call()
+
+    def _on_change(self) -> None:
+        self.look_around()
+        self.tell_all()
 
     async def _look_around(self) -> None:
         """Somebody else has written: messages for runs that are here, cancelled activities, questions, workers."""
@@ -261,3 +265,4 @@ class Pump:
             logger.warning("took over from %s", ", ".join(lease.name for lease in dead))
             self._sweep_us = 0
             self.look_around()
+            self.tell_all()

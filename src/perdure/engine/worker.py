@@ -114,6 +114,7 @@ class Worker:
         )
         self._keeper.keep(self.lease.number, self.pump.check_lease)
         self.pump.look_around()
+        self.pump.tell_all()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)

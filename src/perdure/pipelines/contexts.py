@@ -9,16 +9,19 @@ swallows the error does not come through with it. The same holds for what its mu
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure import codec
 from perdure.clock import moment_of
-from perdure.errors import UsageError
+from perdure.errors import InvalidValue, UsageError
 from perdure.model.ids import check_id
 from perdure.pipelines.topics import Event, Topic
 from perdure.stores.pipeline_records import NewEvent, StoredEvent
+from perdure.stores.records import Start
 
 HandlerStage = Literal["producer", "prepare", "mutate", "reconcile", "next"]
 Operation = Literal["publish", "start", "peek", "perform"]
@@ -51,14 +54,9 @@ class Desk(Protocol):
         """Write its result, with stage mutated."""
         ...
 
-
-@dataclass(frozen=True)
-class Started:
-    """A workflow to be started with the commit."""
-
-    workflow: Any
-    args: tuple[Any, ...]
-    id: str | None
+    def to_start(self, workflow: Any, args: tuple[Any, ...], id: str | None) -> Start:
+        """The start of a workflow, its arguments checked. `UsageError`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Doings:
     """What a handler has done."""
 
     published: list[NewEvent] = field(default_factory=list[NewEvent])
-    started: list[Started] = field(default_factory=list[Started])
+    started: list[Start] = field(default_factory=list[Start])
     peeked: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     violation: UsageError | None = None
     performed: bool = False
@@ -115,9 +113,8 @@ class HandlerContext:
     async def start(self, workflow: Any, /, *args: Any, id: str | None = None) -> None:
         """Start a workflow with the commit."""
         self._allow("start")
-        self.doings.started.append(
-            Started(workflow, args, None if id is None else check_id(id, "the id of a workflow"))
-        )
+        id = None if id is None else check_id(id, "the id of a workflow")
+        self.doings.started.append(self._desk.to_start(workflow, args, id))
 
     async def peek(self, topic: Topic[Any], *, limit: int = 100) -> list[Event[Any]]:
         """Pending events of a topic, the oldest first."""
@@ -143,7 +140,7 @@ class HandlerContext:
             raise
         encoded = bytes(codec.encode(result, "the result of the mutation"))
         await self._desk.end_mutation(encoded)
-        return codec.decode(encoded, self._place.result_type, "the result of the mutation")
+        return read_result(encoded, self._place.result_type)
 
     def close(self) -> Doings:
         """The handler has returned: what it has done. Nothing works any more, whoever has kept the context."""
@@ -168,6 +165,17 @@ class HandlerContext:
         error = UsageError(f"{self._place.handler}: {text}")
         self.doings.violation = self.doings.violation or error
         return error
+
+
+def read_result(encoded: bytes, type: Any) -> Any:
+    """The result of a mutation as what `mutate` says that it returns; as plain values where that does not fit.
+
+    The mutation has happened: an annotation that does not fit must not stop what follows.
+    """
+    if type not in (Any, None, types.NoneType):
+        with suppress(InvalidValue):
+            return codec.decode(encoded, type, "the result of the mutation")
+    return codec.decode(encoded, Any, "the result of the mutation")
 
 
 def _event(stored: StoredEvent, topic: Topic[Any]) -> Event[Any]:

@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from perdure import codec
 from perdure.clock import micros, moment_of
 from perdure.errors import Failure
 from perdure.pipelines import scheduling
+from perdure.pipelines.cadence import read_every
 from perdure.pipelines.declare import Pipeline
 from perdure.pipelines.digest import digest_of
 from perdure.pipelines.policy import PipelinePolicy
@@ -101,12 +104,19 @@ def state_of(pipeline: Pipeline, view: PipelineView, policy: PipelinePolicy) -> 
     """What its scheduler knows from the store alone: flags that live in memory are down."""
     rows = {(one.facts.kind, one.facts.name): one for one in view.pipeline.handlers}
     known = pipeline.scheduled(policy)
+    known = replace(
+        known,
+        producers=tuple(_with_producer_times(one, rows.get(("producer", one.name))) for one in known.producers),
+        consumers=tuple(_with_consumer_times(one, rows.get(("consumer", one.name))) for one in known.consumers),
+    )
+    return _with_runs(known, view)
+
+
+def _with_runs(known: State, view: PipelineView) -> State:
     run = view.open_run
     active = run is not None and run.status == "active"
     return replace(
         known,
-        producers=tuple(_with_producer_times(one, rows.get(("producer", one.name))) for one in known.producers),
-        consumers=tuple(_with_consumer_times(one, rows.get(("consumer", one.name))) for one in known.consumers),
         pending={topic: moment_of(oldest) for topic, oldest in view.pending.items()},
         active=run.handler if run is not None and active else None,
         active_run=run.id if run is not None and active else None,
@@ -114,6 +124,24 @@ def state_of(pipeline: Pipeline, view: PipelineView, policy: PipelinePolicy) -> 
         blocked=None if run is None or active else blocked_of(run),
         paused=view.pipeline.paused,
     )
+
+
+def declared_state(view: PipelineView, policy: PipelinePolicy) -> State:
+    """What is known of a pipeline without its code: as it was declared, from the store alone."""
+    rows = [(one, msgspec.json.decode(one.facts.words)) for one in view.pipeline.handlers]
+    producers = tuple(
+        _with_producer_times(
+            Producer(one.facts.name, words.get("every"), words.get("cron"), words.get("timezone", "UTC")), one
+        )
+        for one, words in rows
+        if one.facts.kind == "producer"
+    )
+    consumers = tuple(
+        _with_consumer_times(Consumer(one.facts.name, one.facts.topics), one)
+        for one, _ in rows
+        if one.facts.kind == "consumer"
+    )
+    return _with_runs(State(producers, consumers, policy=policy), view)
 
 
 def taken_over(pipeline: Pipeline, view: PipelineView, policy: PipelinePolicy, now: datetime) -> State:
@@ -129,8 +157,26 @@ def taken_over(pipeline: Pipeline, view: PipelineView, policy: PipelinePolicy, n
     )
 
 
+def refreshed(state: State, view: PipelineView) -> State:
+    """The state of a worker that learns what others have written while none of its handlers runs (L10, L11)."""
+    rows = {one.facts.name: one for one in view.pipeline.handlers}
+    queued = {name for name, row in rows.items() if row.times.queued}
+    producers = tuple(
+        replace(_with_producer_times(one, rows.get(one.name)), queued=one.queued or one.name in queued)
+        for one in state.producers
+    )
+    run = view.open_run
+    return replace(
+        state,
+        producers=producers,
+        pending={topic: moment_of(oldest) for topic, oldest in view.pending.items()},
+        blocked=None if run is None or run.status == "active" else blocked_of(run),
+        paused=view.pipeline.paused,
+    )
+
+
 def blocked_of(run: HandlerRun) -> Blocked:
-    """The run that blocks a pipeline, as its scheduler knows it."""
+    """A run that blocks its pipeline, as the scheduler knows it."""
     retry_at = None if run.retry_us is None else moment_of(run.retry_us)
     return Blocked(run.handler, run.id, run.status, run.attempt, moment_of(run.updated_us), retry_at)
 
@@ -159,7 +205,9 @@ def _micros(moment: datetime | None) -> int | None:
 
 
 def _cadence(one: Any) -> Mapping[str, Any]:
-    return {"cron": one.cron, "timezone": one.timezone} if one.cron is not None else {"every": str(one.every)}
+    if one.cron is not None:
+        return {"cron": one.cron, "timezone": one.timezone}
+    return {"every": read_every(one.every).seconds}
 
 
 def _words(source: str, cadence: Mapping[str, Any] | None = None) -> bytes:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from perdure.clock import moment_of
 from perdure.pipelines.cadence import Cron, Every
 from perdure.pipelines.states import Consumer, Producer, State
-from perdure.stores.pipeline_records import HandlerRun
+from perdure.stores.pipeline_records import EventStatus, HandlerRun
 
 RECENT_MAX = 5
 _DAILY = re.compile(r"\s*([0-9]+)\s+([0-9]+)\s+\*\s+\*\s+\*\s*")
@@ -169,7 +169,9 @@ def _told(run: HandlerRun, now: datetime) -> str:
     return f"{run.handler} {words.get(run.status, 'failed' + _why(run))}, {short(now - ended)} ago"
 
 
-def pending_of(counts: Mapping[str, Mapping[str, int]], oldest: Mapping[str, datetime]) -> dict[str, PendingWork]:
+def pending_of(
+    counts: Mapping[str, Mapping[EventStatus, int]], oldest: Mapping[str, datetime]
+) -> dict[str, PendingWork]:
     """What waits in each topic, from how many events it has of each status."""
     topics: Iterable[str] = counts
     return {topic: PendingWork(counts[topic].get("pending", 0), oldest.get(topic)) for topic in topics}

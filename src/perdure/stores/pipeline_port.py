@@ -24,6 +24,7 @@ from perdure.stores.pipeline_records import (
     Decision,
     Deployed,
     EventStatus,
+    Finished,
     HandlerRun,
     LedgerEntry,
     MutationOutcome,
@@ -106,7 +107,7 @@ class HandlerRunStore(Protocol):
         """Stage mutated with its outcome and result, in run and ledger (L4). `LeaseLost`."""
         ...
 
-    async def commit_run(self, owner: int, pipeline: str, commit: RunCommit) -> Mapping[str, int]:
+    async def commit_run(self, owner: int, pipeline: str, commit: RunCommit) -> Finished:
         """State, consumed events, new events, workflows, times (L4); what is pending afterwards. `LeaseLost`.
 
         Where the mutation was skipped, the reserved events are skipped. `AlreadyExists` for a workflow id that stands
@@ -132,6 +133,10 @@ class HandlerRunStore(Protocol):
 
     async def list_handler_runs(self, pipeline: str, limit: int, after: int = 0) -> list[HandlerRun]:
         """The oldest first, from those with a larger number."""
+        ...
+
+    async def list_last_handler_runs(self, pipeline: str, limit: int) -> list[HandlerRun]:
+        """The last ones, the oldest of them first."""
         ...
 
 
@@ -160,3 +165,7 @@ class EventStore(Protocol):
     async def count_events(self, pipeline: str) -> Mapping[str, Mapping[EventStatus, int]]:
         """How many there are, by topic and status."""
         ...
+
+
+class PipelineStores(PipelineStore, HandlerRunStore, EventStore, Protocol):
+    """All three."""

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from perdure.errors import Failure
+from perdure.stores.event_records import NewEvent
 from perdure.stores.records import Start
 
 HandlerKind = Literal["producer", "consumer"]
@@ -91,15 +92,6 @@ class Deployed(msgspec.Struct, frozen=True):
 
 
 # --- events -------------------------------------------------------------------------------------
-
-
-class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event to be published (L1). `causes` name the events that it goes back to, each as `topic/message id`."""
-
-    topic: str
-    message_id: str
-    payload: bytes
-    causes: tuple[str, ...] = ()
 
 
 class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,9 +214,20 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None = None
 
 
+class Finished(msgspec.Struct, frozen=True):
+    """A run was committed: when the oldest pending event of each topic was published; topics with new ones."""
+
+    pending: Mapping[str, int]
+    news: tuple[str, ...] = ()
+
+
 class PipelineView(msgspec.Struct, frozen=True):
-    """All that a scheduler begins with: the row, the run that is active or blocks, the oldest pending events."""
+    """All that a scheduler begins with: the row, the run that is active or blocks, and what is pending.
+
+    `pending` is when the oldest event of each topic was published, `newest` the number of the newest.
+    """
 
     pipeline: PipelineRow
     open_run: HandlerRun | None
     pending: Mapping[str, int]
+    newest: Mapping[str, int]

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from perdure.errors import Failure
+from perdure.stores.event_records import TurnEvent
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued"]
 IdPolicy = Literal["use_existing", "reject", "terminate", "again"]
@@ -229,6 +230,7 @@ class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[UpdateAnswer, ...] = ()
     attributes: bytes | None = None  # all of them, where they have changed
     successor: Successor | None = None
+    events: tuple[TurnEvent, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):

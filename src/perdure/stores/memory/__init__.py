@@ -17,8 +17,11 @@ from weakref import WeakMethod
 from perdure.clock import Clock
 from perdure.errors import StoreCorrupt
 from perdure.stores.checks import verify_chain
+from perdure.stores.memory.events import MemoryEvents
+from perdure.stores.memory.handler_runs import MemoryHandlerRuns
 from perdure.stores.memory.leases import MemoryLeases, MemoryQuestions
 from perdure.stores.memory.messages import MemoryMessages
+from perdure.stores.memory.pipelines import MemoryPipelines
 from perdure.stores.memory.runs import MemoryRuns
 from perdure.stores.memory.state import Holder, Rows, State
 from perdure.stores.memory.tasks import MemoryTasks
@@ -29,7 +32,17 @@ _named: dict[str, State] = {}
 _naming = Lock()
 
 
-class MemoryStore(MemoryRuns, MemoryTurns, MemoryMessages, MemoryTasks, MemoryLeases, MemoryQuestions):
+class MemoryStore(
+    MemoryRuns,
+    MemoryTurns,
+    MemoryMessages,
+    MemoryTasks,
+    MemoryLeases,
+    MemoryQuestions,
+    MemoryPipelines,
+    MemoryHandlerRuns,
+    MemoryEvents,
+):
     """perdure.stores.port.Store in memory. Its leases end with it: close it without closing them, and they are dead."""
 
     def __init__(self, clock: Clock, name: str | None = None) -> None:

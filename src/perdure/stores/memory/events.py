@@ -8,7 +8,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from perdure.errors import NotFound, UsageError
+from perdure.stores import pipeline_rules as rules
 from perdure.stores.memory.part import Part
 from perdure.stores.memory.pipeline_rows import pipeline_rows
 from perdure.stores.pipeline_records import EventStatus, NewEvent, StoredEvent
@@ -20,7 +20,7 @@ class MemoryEvents(Part):
     async def publish_events(self, pipeline: str, events: Sequence[NewEvent]) -> list[bool]:
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
-            rows.check_topics(rows.find(pipeline), events)
+            rules.check_topics(rows.find(pipeline), events)
             state.changes += 1
             return [rows.publish(pipeline, event, now, None) for event in events]
 
@@ -30,11 +30,8 @@ class MemoryEvents(Part):
             there = rows.look_up(pipeline, topic)
             event = there.events.get(there.numbers.get(message_id, 0))
             if event is None:
-                raise NotFound(f"topic {topic!r} of pipeline {pipeline!r} has no event {message_id!r}")
-            if event.status != "pending":
-                raise UsageError(
-                    f"the event {message_id!r} of topic {topic!r} is {event.status}, and cannot be skipped"
-                )
+                raise rules.no_event(pipeline, topic, message_id)
+            rules.check_pending(event)
             there.waiting.take(event.number)
             skipped = there.events[event.number] = replace(event, status="skipped")
             state.changes += 1

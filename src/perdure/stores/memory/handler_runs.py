@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
 
 from msgspec.structs import replace
 
-from perdure.errors import AlreadyExists, InvalidValue, NotFound, UsageError
+from perdure.errors import AlreadyExists
+from perdure.stores import pipeline_rules as rules
 from perdure.stores.answers import same_start
 from perdure.stores.memory.part import Part
 from perdure.stores.memory.pipeline_rows import PipelineRows, pipeline_rows
 from perdure.stores.memory.state import State
 from perdure.stores.pipeline_records import (
     Decision,
-    HandlerRow,
+    Finished,
     HandlerRun,
     LedgerEntry,
-    LedgerStatus,
     MutationOutcome,
     PipelineRow,
     Preparation,
@@ -27,14 +26,6 @@ from perdure.stores.pipeline_records import (
     RunFailure,
     StoredEvent,
 )
-
-_LEDGER: Mapping[MutationOutcome, LedgerStatus] = {
-    "success": "success",
-    "failure": "failure",
-    "skipped": "skipped",
-    "uncertain": "uncertain",
-    "none": "failure",  # in the ledger and yet nothing was done
-}
 
 
 class MemoryHandlerRuns(Part):
@@ -46,12 +37,11 @@ class MemoryHandlerRuns(Part):
             row = rows.owned(state, owner, pipeline)
             if row.paused:
                 return None
-            if row.open_run != beginning.retry_of:
-                raise UsageError(f"pipeline {pipeline!r} has the open run {row.open_run}: one at a time")
-            handler = _handler(row, beginning.handler)
-            run = _begun(rows, row, handler, beginning, now)
+            rules.check_beginning(row, beginning)
+            handler = rules.handler_of(row, beginning.handler)
+            run = _begun(rows, row, beginning, now)
             times = handler.times if beginning.times is None else beginning.times
-            row = rows.put_handler(row, replace(handler, times=times, dirty=False))
+            row = rules.with_handler(row, replace(handler, times=times, dirty=False))
             rows.pipelines[pipeline] = replace(row, open_run=run.id)
             rows.chains.setdefault(pipeline, []).append(run.id)
             rows.runs[run.id] = run
@@ -62,25 +52,25 @@ class MemoryHandlerRuns(Part):
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
             run = _active(rows, rows.owned(state, owner, pipeline), preparation.run, "preparing")
-            wanted, dropped, refused = _looked_up(rows, pipeline, preparation)
+            wanted, dropped, refused = rules.sorted_out(_looked_up(rows, pipeline, preparation), preparation)
             if refused:
-                return Reservation(0, tuple(dropped), tuple(refused))
+                return Reservation(0, dropped, refused)
             for event in wanted:
                 rows.reserve(pipeline, event, run.id)
             rows.runs[run.id] = replace(
                 run, stage="prepared", prepared=preparation.prepared, wake_us=preparation.wake_us, updated_us=now
             )
             state.changes += 1
-            return Reservation(len(wanted), tuple(dropped))
+            return Reservation(len(wanted), dropped)
 
     async def begin_mutation(self, owner: int, pipeline: str, run: str, what: str) -> LedgerEntry:
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
             active = _active(rows, rows.owned(state, owner, pipeline), run, "prepared")
-            entry = LedgerEntry(key=active.key, what=what, started_us=now)
-            rows.runs[run] = replace(active, stage="mutating", mutation="uncertain", ledger=entry, updated_us=now)
+            run_in_flight = rows.runs[run] = rules.in_flight(active, what, now)
             state.changes += 1
-            return entry
+            assert run_in_flight.ledger is not None
+            return run_in_flight.ledger
 
     async def end_mutation(
         self, owner: int, pipeline: str, run: str, outcome: MutationOutcome, result: bytes | None
@@ -88,53 +78,34 @@ class MemoryHandlerRuns(Part):
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
             active = _active(rows, rows.owned(state, owner, pipeline), run, "prepared", "mutating")
-            rows.runs[run] = replace(
-                active, stage="mutated", result=result, updated_us=now, **_outcome(active, outcome, now)
-            )
+            rows.runs[run] = rules.mutated(active, outcome, result, now)
             state.changes += 1
 
-    async def commit_run(self, owner: int, pipeline: str, commit: RunCommit) -> Mapping[str, int]:
+    async def commit_run(self, owner: int, pipeline: str, commit: RunCommit) -> Finished:
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
             row = rows.owned(state, owner, pipeline)
             run = _active(rows, row, commit.run)
-            rows.check_topics(row, commit.events)
+            rules.check_topics(row, commit.events)
             _check_starts(state, commit)
-            handler = _handler(row, run.handler)
+            handler = rules.handler_of(row, run.handler)
             new = handler.state if commit.state is None else commit.state
-            row = rows.put_handler(row, replace(handler, state=new, times=commit.times))
+            row = rules.with_handler(row, replace(handler, state=new, times=commit.times))
             rows.pipelines[pipeline] = replace(row, open_run=None)
             rows.finish(pipeline, run.id, "skipped" if run.mutation == "skipped" else "consumed")
-            for event in commit.events:
-                rows.publish(pipeline, event, now, run.id)
+            news = [event.topic for event in commit.events if rows.publish(pipeline, event, now, run.id)]
             for start in commit.starts:
                 if start.facts.workflow_id not in state.newest:
                     state.add_run(start.facts, now, now if start.wake_us is None else start.wake_us)
-            rows.runs[run.id] = replace(run, stage="committed", status="committed", error=None, updated_us=now)
+            rows.runs[run.id] = rules.committed(run, now)
             state.changes += 1
-            return rows.oldest(pipeline)
+            return Finished(rows.oldest(pipeline), tuple(dict.fromkeys(news)))
 
     async def fail_run(self, owner: int, pipeline: str, failure: RunFailure) -> HandlerRun:
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
             run = _open(rows, rows.owned(state, owner, pipeline), failure.run)
-            if failure.status in ("active", "committed"):
-                raise InvalidValue(f"{failure.status!r} is no status of a run that failed")
-            changes = _outcome(run, failure.mutation, now)
-            entry = changes["ledger"]
-            if isinstance(entry, LedgerEntry):
-                changes["ledger"] = replace(
-                    entry, reconciliations=failure.reconciliations, next_us=failure.reconcile_us
-                )
-            run = rows.runs[run.id] = replace(
-                run,
-                status=failure.status,
-                stage=failure.stage,
-                error=failure.error,
-                retry_us=failure.retry_us,
-                updated_us=now,
-                **changes,
-            )
+            run = rows.runs[run.id] = rules.failed(run, failure, now)
             if failure.release:
                 rows.release(pipeline, run.id)
             state.changes += 1
@@ -144,17 +115,9 @@ class MemoryHandlerRuns(Part):
         with self._writing() as (state, now):
             rows = pipeline_rows(state)
             run = _find(rows, decision.run)
-            if rows.find(run.pipeline).open_run != run.id or run.status == "active":
-                raise UsageError(f"the run {run.id} of {run.handler!r} does not wait for anybody: it is {run.status}")
-            if decision.mutation is not None:
-                known = decision.mutation in ("success", "skipped")
-                run = replace(run, result=decision.result, **_outcome(run, decision.mutation, now))
-                run = replace(run, stage="mutated" if known else run.stage)
-            if run.ledger is not None:
-                run = replace(run, ledger=replace(run.ledger, decided_by=decision.decided_by, next_us=None))
+            run = rows.runs[run.id] = rules.settled(rows.find(run.pipeline), run, decision, now)
             if decision.release:
                 rows.release(run.pipeline, run.id)
-            run = rows.runs[run.id] = replace(run, retry_us=now, updated_us=now)
             state.changes += 1
             return run
 
@@ -169,86 +132,43 @@ class MemoryHandlerRuns(Part):
             runs = (rows.runs[id] for id in rows.chains.get(pipeline, ()))
             return list(islice((run for run in runs if run.number > after), limit))
 
-
-def _handler(row: PipelineRow, name: str) -> HandlerRow:
-    for one in row.handlers:
-        if one.facts.name == name:
-            return one
-    raise NotFound(f"pipeline {row.name!r} has no handler {name!r}")
+    async def list_last_handler_runs(self, pipeline: str, limit: int) -> list[HandlerRun]:
+        with self._reading() as state:
+            rows = pipeline_rows(state)
+            rows.find(pipeline)
+            return [rows.runs[id] for id in rows.chains.get(pipeline, [])[-limit:]]
 
 
 def _find(rows: PipelineRows, run: str) -> HandlerRun:
     if run not in rows.runs:
-        raise NotFound(f"no run of a pipeline has the id {run!r}; list them with `perdure pipeline runs`")
+        raise rules.no_run(run)
     return rows.runs[run]
 
 
 def _open(rows: PipelineRows, row: PipelineRow, run: str) -> HandlerRun:
-    if row.open_run != run:
-        raise UsageError(f"the run {run} of pipeline {row.name!r} is not open; open is {row.open_run}")
+    rules.check_open(row, run)
     return rows.runs[run]
 
 
 def _active(rows: PipelineRows, row: PipelineRow, run: str, *stages: str) -> HandlerRun:
-    """The open run, if it is active, and in one of these stages."""
-    found = _open(rows, row, run)
-    if found.status != "active" or (stages and found.stage not in stages):
-        raise UsageError(f"the run {run} is {found.status} in stage {found.stage}: that is not its turn")
-    return found
+    return rules.check_active(_open(rows, row, run), *stages)
 
 
-def _begun(rows: PipelineRows, row: PipelineRow, handler: HandlerRow, beginning: RunBeginning, now: int) -> HandlerRun:
-    run = HandlerRun(
-        id=beginning.run,
-        number=next(rows.run_numbers),
-        pipeline=row.name,
-        handler=handler.facts.name,
-        kind=handler.facts.kind,
-        retry_of=beginning.retry_of,
-        attempt=beginning.attempt,
-        key=beginning.key,
-        created_us=now,
-        updated_us=now,
-    )
-    if beginning.retry_of is None:
-        return run
-    old = rows.runs[beginning.retry_of]
-    if not beginning.takes_over:
+def _begun(rows: PipelineRows, row: PipelineRow, beginning: RunBeginning, now: int) -> HandlerRun:
+    old = None if beginning.retry_of is None else rows.runs[beginning.retry_of]
+    if old is not None and beginning.takes_over:
+        rows.hand_over(row.name, old.id, beginning.run)
+    elif old is not None:
         rows.release(row.name, old.id)
-        return run
-    rows.hand_over(row.name, old.id, run.id)
-    run = replace(run, stage=beginning.stage, prepared=old.prepared, wake_us=old.wake_us)
-    if beginning.stage == "prepared":
-        return run
-    return replace(run, mutation=old.mutation, result=old.result, ledger=old.ledger)
+    return rules.begun(row, beginning, next(rows.run_numbers), old, now)
 
 
-def _looked_up(
-    rows: PipelineRows, pipeline: str, preparation: Preparation
-) -> tuple[list[StoredEvent], list[tuple[str, str]], list[tuple[str, str]]]:
-    """What can be reserved, what was skipped since it was peeked, and what cannot be reserved."""
-    wanted: list[StoredEvent] = []
-    dropped: list[tuple[str, str]] = []
-    refused: list[tuple[str, str]] = []
+def _looked_up(rows: PipelineRows, pipeline: str, preparation: Preparation) -> dict[tuple[str, str], StoredEvent]:
+    found: dict[tuple[str, str], StoredEvent] = {}
     for name, ids in preparation.reserve.items():
         topic = rows.topic(pipeline, name)
-        for id in dict.fromkeys(ids):
-            event = topic.events.get(topic.numbers.get(id, 0))
-            if event is not None and event.status == "pending":
-                wanted.append(event)
-            elif event is not None and event.status == "skipped" and id in preparation.peeked.get(name, ()):
-                dropped.append((name, id))
-            else:
-                refused.append((name, id))
-    return wanted, dropped, refused
-
-
-def _outcome(run: HandlerRun, outcome: MutationOutcome, now: int) -> dict[str, object]:
-    """What becomes of a run and its ledger when this is known of its mutation."""
-    entry = run.ledger
-    if entry is not None:
-        entry = replace(entry, status=_LEDGER[outcome], ended_us=None if outcome == "uncertain" else now)
-    return {"mutation": outcome, "ledger": entry}
+        found |= {(name, id): topic.events[topic.numbers[id]] for id in ids if id in topic.numbers}
+    return found
 
 
 def _check_starts(state: State, commit: RunCommit) -> None:

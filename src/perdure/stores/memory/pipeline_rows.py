@@ -6,75 +6,22 @@ is written. The transitions are in pipelines, handler_runs and events beside.
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import deque
-from collections.abc import Iterable, Iterator
-from heapq import merge
-from itertools import count, islice
+from itertools import count
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from perdure.errors import LeaseLost, NotFound
 from perdure.stores.memory.state import State
+from perdure.stores.memory.waiting import Topic
 from perdure.stores.pipeline_records import (
     EventStatus,
-    HandlerRow,
     HandlerRun,
     NewEvent,
     PipelineRow,
     PipelineView,
     StoredEvent,
 )
-
-_SPARE = 64
-
-
-class Waiting:
-    """The numbers of the pending events of a topic, in order; those that were given back find their old place."""
-
-    def __init__(self) -> None:
-        self._fresh: deque[int] = deque()  # may hold numbers that do not wait any more
-        self._returned: list[int] = []
-        self._alive: set[int] = set()
-
-    def put(self, number: int) -> None:
-        """A new event."""
-        self._fresh.append(number)
-        self._alive.add(number)
-
-    def give_back(self, number: int) -> None:
-        """One that was taken."""
-        insort(self._returned, number)
-        self._alive.add(number)
-
-    def take(self, number: int) -> None:
-        """It does not wait any more."""
-        self._alive.discard(number)
-        while self._fresh and self._fresh[0] not in self._alive:
-            self._fresh.popleft()
-        if len(self._fresh) + len(self._returned) > 2 * len(self._alive) + _SPARE:
-            self._fresh, self._returned = deque(sorted(self._alive)), []
-
-    def first(self, limit: int) -> list[int]:
-        """The oldest ones."""
-        return list(islice(self._in_order(), limit))
-
-    def _in_order(self) -> Iterator[int]:
-        last = 0
-        for number in merge(self._fresh, self._returned):
-            if number != last and number in self._alive:
-                yield number
-            last = number
-
-
-class Topic:
-    """The events of one topic."""
-
-    def __init__(self) -> None:
-        self.events: dict[int, StoredEvent] = {}
-        self.numbers: dict[str, int] = {}  # by message id
-        self.waiting = Waiting()
+from perdure.stores.pipeline_rules import lost, no_pipeline, no_topic
 
 
 class PipelineRows:
@@ -95,24 +42,20 @@ class PipelineRows:
         """The pipeline of this name."""
         row = self.pipelines.get(name)
         if row is None:
-            raise NotFound(f"no pipeline is called {name!r}; look it up with `perdure pipeline list`")
+            raise no_pipeline(name)
         return row
 
     def owned(self, state: State, owner: int, name: str) -> PipelineRow:
         """The same, if this lease still has it."""
         row = self.find(name)
         if row.owner != owner or owner not in state.rows.leases:
-            raise LeaseLost(f"another worker may run the pipeline {name!r} now (lease {owner}). Nothing was written")
+            raise lost(owner, name)
         return row
-
-    def put_handler(self, row: PipelineRow, changed: HandlerRow) -> PipelineRow:
-        """The row with a handler as it is now."""
-        handlers = tuple(changed if one.facts.name == changed.facts.name else one for one in row.handlers)
-        return replace(row, handlers=handlers)
 
     def view(self, row: PipelineRow) -> PipelineView:
         """What a scheduler begins with."""
-        return PipelineView(row, None if row.open_run is None else self.runs[row.open_run], self.oldest(row.name))
+        run = None if row.open_run is None else self.runs[row.open_run]
+        return PipelineView(row, run, self.oldest(row.name), self.newest(row.name))
 
     # --- events -----------------------------------------------------------------------------
 
@@ -123,16 +66,8 @@ class PipelineRows:
     def look_up(self, pipeline: str, name: str) -> Topic:
         """The events of a topic that is declared, or of which there are any."""
         if (pipeline, name) not in self.topics and name not in self.find(pipeline).topics:
-            raise NotFound(f"pipeline {pipeline!r} has no topic {name!r}")
+            raise no_topic(pipeline, name)
         return self.topic(pipeline, name)
-
-    def check_topics(self, row: PipelineRow, events: Iterable[NewEvent]) -> None:
-        """`NotFound` if any of these events is of a topic that is not declared."""
-        for event in events:
-            if event.topic not in row.topics:
-                raise NotFound(
-                    f"pipeline {row.name!r} has no topic {event.topic!r}; it has {', '.join(row.topics) or 'none'}"
-                )
 
     def publish(self, pipeline: str, new: NewEvent, now: int, by: str | None) -> bool:
         """Write an event; False if its id was known, and only payload and causes were replaced."""
@@ -184,6 +119,11 @@ class PipelineRows:
             for number in topic.waiting.first(1) if topic else ():
                 found[name] = self.topic(pipeline, name).events[number].published_us
         return found
+
+    def newest(self, pipeline: str) -> dict[str, int]:
+        """The number of the newest pending event of each topic that has one."""
+        topics = {name: self.topics.get((pipeline, name)) for name in self.find(pipeline).topics}
+        return {name: last for name, topic in topics.items() if topic and (last := topic.waiting.last())}
 
 
 _kept: WeakKeyDictionary[State, PipelineRows] = WeakKeyDictionary()

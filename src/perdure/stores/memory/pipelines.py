@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from perdure.errors import UsageError
+from perdure.stores import pipeline_rules as rules
 from perdure.stores.memory.part import Part
 from perdure.stores.memory.pipeline_rows import PipelineRows, pipeline_rows
 from perdure.stores.memory.state import State
 from perdure.stores.pipeline_records import (
     Deployed,
-    HandlerRow,
-    NewHandler,
     NewPipeline,
     PipelineRow,
     PipelineView,
@@ -29,15 +27,7 @@ class MemoryPipelines(Part):
             rows = pipeline_rows(state)
             row = rows.pipelines.get(new.name)
             if row is None:
-                handlers = tuple(_deployed(one, None, now) for one in new.handlers)
-                row = PipelineRow(
-                    name=new.name,
-                    digest=new.digest,
-                    topics=new.topics,
-                    handlers=handlers,
-                    created_us=now,
-                    deployed_us=now,
-                )
+                row = rules.new_row(new, now)
             elif row.digest == new.digest or (_is_alive(state, row.owner) and row.owner != owner):
                 return Deployed(row, changed=False)
             else:
@@ -83,13 +73,7 @@ class MemoryPipelines(Part):
     async def queue_producers(self, name: str, times: Mapping[str, Times]) -> PipelineRow:
         with self._writing() as (state, _):
             rows = pipeline_rows(state)
-            row = rows.find(name)
-            if row.open_run is not None or row.paused:
-                why = "it is paused" if row.paused else f"its run {row.open_run} is not finished"
-                raise UsageError(f"the pipeline {name!r} cannot run now: {why}. Nothing was queued")
-            for one in row.handlers:
-                if one.facts.name in times:
-                    row = rows.put_handler(row, replace(one, times=times[one.facts.name]))
+            row = rules.queued(rows.find(name), times)
             rows.pipelines[name] = row
             state.changes += 1
             return row
@@ -99,23 +83,17 @@ def _is_alive(state: State, owner: int | None) -> bool:
     return owner is not None and owner in state.rows.leases
 
 
-def _deployed(facts: NewHandler, old: HandlerRow | None, now: int) -> HandlerRow:
-    """A handler at a deploy: a producer is due, a consumer dirty; state and `wake_us` are those of the same name."""
-    if facts.kind == "producer":
-        return HandlerRow(facts=facts, state=old.state if old else None, times=Times(next_run_us=now))
-    times = Times(wake_us=old.times.wake_us) if old else Times()
-    return HandlerRow(facts=facts, state=old.state if old else None, times=times, dirty=True)
-
-
 def _redeployed(rows: PipelineRows, row: PipelineRow, new: NewPipeline, now: int) -> PipelineRow:
-    old = {(one.facts.name, one.facts.kind): one for one in row.handlers}
-    handlers = tuple(_deployed(one, old.get((one.name, one.kind)), now) for one in new.handlers)
-    row = replace(row, digest=new.digest, topics=new.topics, handlers=handlers, deployed_us=now)
+    row = rules.redeployed(row, new, now)
     run = None if row.open_run is None else rows.runs[row.open_run]
     if run is None or run.status != "failed:logic":
         return row
     if run.handler in {one.name for one in new.handlers}:
         rows.runs[run.id] = replace(run, retry_us=now)
         return row
-    rows.release(row.name, run.id)
+    status = rules.given_up(run)
+    if status == "pending":
+        rows.release(row.name, run.id)
+    else:
+        rows.finish(row.name, run.id, status)
     return replace(row, open_run=None)

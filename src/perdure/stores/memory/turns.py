@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from perdure.errors import InternalError, LeaseLost, NondeterminismError
+from perdure.errors import InternalError, LeaseLost, NondeterminismError, UsageError
 from perdure.stores.answers import cancelled_job
 from perdure.stores.checks import verify_chain
+from perdure.stores.event_records import TurnEvent
 from perdure.stores.memory.others import Others
 from perdure.stores.memory.part import Part
+from perdure.stores.memory.pipeline_rows import pipeline_rows
 from perdure.stores.memory.state import State, claim_free
 from perdure.stores.memory.tasks import report
+from perdure.stores.pipeline_rules import pipeline_with
 from perdure.stores.records import (
     NO_CHECKSUM,
     NO_TURN,
@@ -128,6 +131,11 @@ def _refusal(state: State, commit: TurnCommit) -> Exception | None:
         old = state.rows.tasks.get(task.id)
         if old is not None and (old.run, old.name) != (commit.run, task.name):
             return NondeterminismError(f"the activity {task.id} is {old.name!r}, and this turn has it as {task.name!r}")
+    try:
+        for each in commit.events:
+            _pipeline_for(state, each)
+    except UsageError as error:
+        return error
     return None
 
 
@@ -146,6 +154,8 @@ def _commit(state: State, commit: TurnCommit, now: int, claims: Sequence[str]) -
     )
     state.put_run(run if commit.attributes is None else replace(run, attributes=commit.attributes))
     _commit_tasks(state, run, commit, now)
+    for each in commit.events:
+        pipeline_rows(state).publish(_pipeline_for(state, each), each.event, now, each.by)
     others = _commit_orders(state, commit, Others(state, now, commit.owner, claims))
     run = state.rows.runs[run.number]
     if commit.closing is not None:
@@ -155,6 +165,11 @@ def _commit(state: State, commit: TurnCommit, now: int, claims: Sequence[str]) -
     if parked:
         state.put_run(replace(run, owner=None))
     return Committed(pending, parked, tuple(others.told))
+
+
+def _pipeline_for(state: State, event: TurnEvent) -> str:
+    rows = list(pipeline_rows(state).pipelines.values())
+    return pipeline_with(rows, event.pipeline, event.event.topic)
 
 
 def _commit_tasks(state: State, run: Run, commit: TurnCommit, now: int) -> None:

@@ -1,0 +1,181 @@
+"""The client of pipelines, `engine.pipelines`: what people see of them, and what they may do (L10, L11).
+
+In:  app.Engine and app.Client, the command line. It needs no code of the pipelines' handlers.
+Out: the store; a host of this process, if there is one, learns at once of what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from perdure import codec
+from perdure.clock import Clock, moment_of
+from perdure.errors import InvalidValue
+from perdure.model.ids import check_id
+from perdure.pipelines import scheduling
+from perdure.pipelines.declare import Pipeline
+from perdure.pipelines.failing import read_answer
+from perdure.pipelines.policy import PipelinePolicy
+from perdure.pipelines.records import (
+    SeenEvent,
+    SeenRun,
+    declared_state,
+    deployment_of,
+    seen_event,
+    seen_run,
+    times_of,
+)
+from perdure.pipelines.topics import Topic
+from perdure.pipelines.validation import validate
+from perdure.pipelines.wording import RECENT_MAX, PipelineStatus, Seen, pending_of, status_of
+from perdure.stores.pipeline_port import PipelineStores
+from perdure.stores.pipeline_records import Decision, HandlerRun, NewEvent
+
+PAGE = 1_000
+
+
+class LocalHost(Protocol):
+    """The host of this process."""
+
+    def changed(self, name: str) -> None:
+        """Somebody in this process has written to a pipeline."""
+        ...
+
+    def published(self, name: str, topics: tuple[str, ...]) -> None:
+        """Somebody in this process has published new events."""
+        ...
+
+    async def deploy(self, pipeline: Pipeline) -> bool:
+        """A new or changed declaration; whether anything has changed."""
+        ...
+
+
+class Pipelines:
+    """The pipelines of one store, from the outside."""
+
+    def __init__(
+        self,
+        store: PipelineStores,
+        clock: Clock,
+        policy: PipelinePolicy,
+        new_id: Callable[[], str],
+        host: Callable[[], LocalHost | None],
+    ) -> None:
+        self._store = store
+        self._new_id = new_id
+        self._clock = clock
+        self._policy = policy
+        self._host = host
+
+    # --- acting -----------------------------------------------------------------------------
+
+    async def deploy(self, pipeline: Pipeline) -> bool:
+        """Deploy a declaration; whether anything has changed (L2). `InvalidValue` with the line of what is wrong.
+
+        A live worker that owns the pipeline elsewhere keeps what it has: nothing changes then (L9).
+        """
+        valid, host = validate(pipeline), self._host()
+        if host is not None:
+            return await host.deploy(valid)
+        return (await self._store.deploy_pipeline(deployment_of(valid))).changed
+
+    async def run_now(self, name: str) -> None:
+        """Queue every producer (L10). `UsageError` while anything is active or paused; `NotFound`."""
+        now = moment_of(self._clock.now_us())
+        state = declared_state(await self._store.view_pipeline(_name(name)), self._policy)
+        state = scheduling.run_now(state, now)
+        await self._store.queue_producers(name, {one.name: times_of(one) for one in state.producers})
+        self._tell(name)
+
+    async def pause(self, name: str) -> None:
+        """Stop it: what runs is finished, and nothing starts. `NotFound`."""
+        await self._store.pause_pipeline(_name(name), True)
+        self._tell(name)
+
+    async def resume(self, name: str) -> None:
+        """Lift `pause`, and nothing else: a run that blocks still does (L11). `NotFound`."""
+        await self._store.pause_pipeline(_name(name), False)
+        self._tell(name)
+
+    async def publish(self, topic: Topic[Any], payload: Any, message_id: str | None = None) -> bool:
+        """Publish an event from outside; whether it is new (L1). `NotFound` before the pipeline was deployed."""
+        if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidValue(f"a topic is given as pipeline.topic(…) made it, not as {topic!r}")
+        id = self._new_id() if message_id is None else check_id(message_id, "message_id")
+        what = f"payload of {id!r} for topic {topic.name!r}"
+        encoded = bytes(codec.encode(payload, what))
+        codec.decode(encoded, topic.type, what)
+        event = NewEvent(topic=topic.name, message_id=id, payload=encoded)
+        (new,) = await self._store.publish_events(topic.pipeline, [event])
+        host = self._host()
+        if new and host is not None:
+            host.published(topic.pipeline, (topic.name,))
+        return new
+
+    async def resolve(self, run_id: str, answer: str, result: Any = None) -> None:
+        """A person's word on a run that waits for one: "happened", "did_not_happen", "skip" or "retry" (L7).
+
+        `NotFound`; `InvalidValue` for another word; `UsageError` where it does not fit the run.
+        """
+        run = await self._store.get_handler_run(check_id(run_id, "the id of a run"))
+        settled = read_answer(answer, run.mutation, reconciles=True, result=result)
+        decision = Decision(
+            run=run.id,
+            mutation=settled.mutation,
+            result=bytes(codec.encode(settled.result, "result")) if settled.mutation == "success" else None,
+            release=settled.release,
+            decided_by="a person",
+        )
+        await self._store.settle_run(decision)
+        self._tell(run.pipeline)
+
+    async def skip_event(self, name: str, topic: str | Topic[Any], message_id: str) -> None:
+        """Have a pending event skipped. `NotFound`; `UsageError` for one that is reserved or done."""
+        await self._store.skip_event(_name(name), _topic(topic), check_id(message_id, "message_id"))
+        self._tell(name)
+
+    # --- seeing -----------------------------------------------------------------------------
+
+    async def names(self) -> list[str]:
+        """Of all pipelines that were ever deployed."""
+        return [row.name for row in await self._store.list_pipelines()]
+
+    async def status(self, name: str) -> PipelineStatus:
+        """How it stands, in plain words (L11). `NotFound`."""
+        view = await self._store.view_pipeline(_name(name))
+        recent = await self._store.list_last_handler_runs(name, RECENT_MAX)
+        counts = await self._store.count_events(name)
+        oldest = {topic: moment_of(at) for topic, at in view.pending.items()}
+        pending = pending_of({topic: counts.get(topic, {}) for topic in view.pipeline.topics}, oldest)
+        state = declared_state(view, self._policy)
+        return status_of(Seen(state, view.open_run, tuple(recent), pending), moment_of(self._clock.now_us()))
+
+    async def runs(self, name: str) -> list[SeenRun]:
+        """Every attempt of its handlers, the oldest first. `NotFound`."""
+        found: list[HandlerRun] = []
+        while page := await self._store.list_handler_runs(_name(name), PAGE, found[-1].number if found else 0):
+            found += page
+        return [seen_run(one) for one in found]
+
+    async def events(self, name: str, topic: str | Topic[Any]) -> list[SeenEvent]:
+        """Every event of a topic, the oldest first. `NotFound`."""
+        found: list[SeenEvent] = []
+        last = 0
+        while page := await self._store.list_events(_name(name), _topic(topic), PAGE, last):
+            found += [seen_event(one) for one in page]
+            last = page[-1].number
+        return found
+
+    def _tell(self, name: str) -> None:
+        host = self._host()
+        if host is not None:
+            host.changed(name)
+
+
+def _name(given: object) -> str:
+    return check_id(getattr(given, "name", given), "the name of a pipeline")
+
+
+def _topic(given: object) -> str:
+    return check_id(getattr(given, "name", given), "the name of a topic")
