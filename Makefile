@@ -4,7 +4,7 @@
 # make test ARGS="-k signal -x"       arguments for pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check test-pythons mutants bench format lock clean
+.PHONY: help setup demo test check test-pythons mutants crash bench format lock clean
 
 export PYTHON
 unexport PYTHONPATH PYTHONHOME
@@ -37,7 +37,7 @@ test-pythons: ## run the kernel's tests on every Python from 3.11 on that is her
 mutants: setup ## break the kernel on purpose, one rule at a time; every break must be noticed
 	$(bin)/python scripts/mutants.py $(ARGS)
 
-crash: setup ## kill an engine N times with SIGKILL, and look whether anything was lost or doubled
+crash: setup ## kill an engine with SIGKILL, N=1000 times, and look whether anything was lost or doubled
 	$(bin)/python -m tests.crash.driver $(or $(N),1000) $(SEED)
 
 bench: setup ## measure the kernel

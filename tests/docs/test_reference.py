@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -94,3 +95,20 @@ def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = (folder / "README.md").read_text("utf-8")
     assert [page.name for page in sorted(folder.glob("0*.md")) if page.name not in listed] == []
+
+
+def test_every_part_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    rooms = "|".join(path.name for path in (ROOT / "src/perdure").iterdir() if (path / "__init__.py").exists())
+    named = set(re.findall(rf"(?<![\w.])(?:perdure\.)?((?:{rooms})\.[a-z_]+)(?![\w(])", text))
+    assert len(named) > 25
+    assert {name for name in named if not is_there(name)} == set()
+
+
+def is_there(name: str) -> bool:
+    """Whether a module of the package has that name, or a name of it."""
+    place = ROOT / "src/perdure" / name.replace(".", "/")
+    if place.is_dir() or place.with_suffix(".py").exists():
+        return True
+    room, _, part = name.rpartition(".")
+    return hasattr(importlib.import_module(f"perdure.{room}"), part)

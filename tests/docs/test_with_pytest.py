@@ -1,4 +1,4 @@
-"""What docs/testing.md shows of pytest and of transcripts, and the programs in examples/, done as a reader would."""
+"""What docs/testing.md shows of pytest and of transcripts, done as a reader would."""
 
 from __future__ import annotations
 
@@ -63,16 +63,3 @@ def test_the_transcript_on_the_page_is_that_of_the_run_above_it(page: Any) -> No
     (shown,) = [json.loads(part.split("```")[0]) for part in PAGE.split("```json\n")[1:]]
     real = json.loads(page.h.transcript.to_json())
     assert real | {"run_id": "…", "turns": real["turns"][:2]} == shown
-
-
-def test_the_example_shows_each_turn() -> None:
-    (example,) = (ROOT / "examples").glob("*.py")
-    done = subprocess.run([sys.executable, "-I", str(example)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "scheduled: print_label, charge",
-        "waits for: signal `approve`",
-        "approved; then: cancel_timer, start_timer",
-        "result: r-7 L-1",
-        "turns replayed: 4",
-    ]
