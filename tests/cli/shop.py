@@ -42,6 +42,16 @@ async def checkout(order: Order) -> str:
     return f"{receipt}, {await label}"
 
 
+@activity(effect="ask")
+async def pay(order_id: str) -> str:
+    raise ConnectionError("no reply")
+
+
+@workflow
+async def paid(order_id: str) -> str:
+    return await pay(order_id)
+
+
 @workflow
 async def inspected(order_id: str) -> None:
     await inspect(order_id)

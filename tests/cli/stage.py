@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -147,7 +148,6 @@ def in_a_terminal(arguments: list[str], columns: int, environment: dict[str, str
     """Run a command in a terminal of so many columns: its exit code, and what is on the screen, without colours."""
     import fcntl
     import pty
-    import re
     import struct
     import termios
 
@@ -178,3 +178,13 @@ def in_a_terminal(arguments: list[str], columns: int, environment: dict[str, str
     os.close(ours)
     code = popen.wait(PATIENCE_SECONDS)
     return code, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode()).replace("\r\n", "\n")
+
+
+def when(shell: Shell, id: str, text: str) -> str:
+    """The page of a run as soon as its sentence fits."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        out = shell("show", id).out
+        if re.search(text, out.splitlines()[1]):
+            return out
+        assert time.monotonic() < give_up, out

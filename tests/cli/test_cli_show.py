@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import HERE
-from tests.cli.stage import PATIENCE_SECONDS, Process, Shell, in_a_terminal
+from tests.cli.stage import Process, Shell, in_a_terminal, when
 
 Served = tuple[Shell, Process]
-
-
-def when(shell: Shell, id: str, text: str) -> str:
-    """The page of a run as soon as its sentence fits."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        out = shell("show", id).out
-        if re.search(text, out.splitlines()[1]):
-            return out
-        assert time.monotonic() < give_up, out
 
 
 def test_a_run_that_waits_for_a_signal_says_so_with_its_line_and_that_nothing_is_wrong(served: Served) -> None:

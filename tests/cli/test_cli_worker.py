@@ -33,7 +33,7 @@ def test_a_worker_says_what_it_serves(shell: Shell, tmp_path: Path) -> None:
         assert worker.said[0].startswith(
             f"worker {worker.pid} serves `default` (3 at once), `slow` (100 at once) of sqlite"
         )
-        assert "  workflows:  Cart, checkout, inspected, naps, parent" in worker.said
+        assert "  workflows:  Cart, checkout, inspected, naps, paid, parent" in worker.said
         shell("start", "naps", "0.01", "--id", "n", "--wait")
         (lease,) = shell("doctor", "--json").document["leases"]
         assert (lease["worker"], lease["queues"], lease["alive"]) == ("w-7", {"default": 3, "slow": 100}, True)
