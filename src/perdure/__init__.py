@@ -42,7 +42,8 @@ from perdure.define.children import Child, OtherRun
 from perdure.define.forks import Outcome, choose, each, first, merge, n_of_m, parallel, race
 from perdure.define.handlers import query, signal, update
 from perdure.define.log import log
-from perdure.define.performing import ActivityInfo, activity_info, heartbeat, last_heartbeat
+from perdure.define.outcomes import Happened, NotApplied, Transient, happened, not_applied, transient
+from perdure.define.performing import ActivityInfo, activity_info, complete_later, heartbeat, last_heartbeat
 from perdure.define.retry import Retry
 from perdure.define.starting import child
 from perdure.define.workflow import Workflow, workflow
@@ -106,10 +107,12 @@ __all__ = [
     "Future",
     "GuardViolation",
     "Handle",
+    "Happened",
     "InternalError",
     "InvalidValue",
     "Later",
     "NondeterminismError",
+    "NotApplied",
     "NotFound",
     "NothingEnabled",
     "OperationFailed",
@@ -135,6 +138,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreError",
     "StoreUnavailable",
+    "Transient",
     "TurnTimeout",
     "UpdateFailed",
     "UsageError",
@@ -147,17 +151,20 @@ __all__ = [
     "child",
     "choose",
     "clear_state",
+    "complete_later",
     "continue_as_new",
     "deprecate_patch",
     "each",
     "first",
     "get_state",
+    "happened",
     "heartbeat",
     "info",
     "last_heartbeat",
     "log",
     "merge",
     "n_of_m",
+    "not_applied",
     "now",
     "parallel",
     "patched",
@@ -179,6 +186,7 @@ __all__ = [
     "signal",
     "sleep",
     "sleep_until",
+    "transient",
     "update",
     "update_state",
     "uuid4",

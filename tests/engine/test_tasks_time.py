@@ -197,7 +197,7 @@ def test_an_activity_knows_its_attempt(plain: bool) -> None:
             await stage.answer(id)
             assert [one.attempt for one in seen] == [1, 2]
             for one in seen:
-                assert (one.key, one.token, one.name) == (id, id, "look")
+                assert (one.key, one.token, one.name) == (id, f"{one.run_id}.{id}", "look")
                 assert (one.workflow_id, one.run_id) == ("order-1", stage.run.facts.run_id)
             assert seen[0].deadline == began + timedelta(seconds=5)
             assert seen[1].deadline == began + timedelta(seconds=8)

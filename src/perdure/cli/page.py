@@ -18,7 +18,15 @@ from rich.text import Text
 from perdure.cli.saying import as_json, clean, console
 from perdure.cli.timeline import timeline
 from perdure.cli.turnwords import value_cut
-from perdure.cli.words import ago, clock_time, failure_line, live_workers, short_source, since_when, span
+from perdure.cli.words import (
+    ago,
+    clock_time,
+    failure_line,
+    live_workers,
+    short_source,
+    since_when,
+    span,
+)
 from perdure.clock import micros
 
 if TYPE_CHECKING:
@@ -143,12 +151,22 @@ def _open_words(one: OpenActivity, seen: Seen) -> str:
         running = [at for at in seen.description.attempts if at.key == one.key and at.outcome == "running"]
         since = f" for {span(seen.now - running[-1].started)}" if running else ""
         text = f"attempt {one.attempt} runs{since} on {clean(one.worker)}"
+    elif one.waits_for is not None and one.since is not None:
+        text = f"{_waits_for(one)}, for {span(seen.now - one.since)}"
+    elif one.due is None:
+        text = "is set aside, because its run is damaged"
     elif one.due > seen.now:
         at = clock_time(one.due, seen.now)
         text = f"attempt {one.attempt + 1} is due in {span(one.due - seen.now)}, at {at}"
     else:
         text = f"attempt {one.attempt + 1} waits {span(seen.now - one.due)} for a worker of queue `{one.queue}`"
     return text + (", and is asked to cancel" if one.cancelling else "") + f"  (key {one.key})"
+
+
+def _waits_for(one: OpenActivity) -> str:
+    if one.waits_for == "a person":
+        return "whether it happened is not known: waits for a person's word (`perdure resolve`)"
+    return "waits for the outside" if one.waits_for == "the outside" else "is asked whether it happened"
 
 
 def _attempts(tried: list[AttemptSeen], now: datetime) -> Table:

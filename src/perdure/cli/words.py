@@ -134,19 +134,26 @@ def _failing(seen: Description, leases: Sequence[Lease], now: datetime) -> str:
     """What is wrong with the first activity that does not come on."""
     for open_one in seen.activities:
         name = open_one.activity
-        last = _last_failure(open_one, seen.attempts)
+        if open_one.waits_for == "a person" and open_one.since is not None:
+            return (
+                f"activity `{name}` has waited {span(now - open_one.since)} for a person: whether it happened is not "
+                f"known; say so with `perdure resolve {seen.id} {open_one.key} happened`, did_not_happen or fail"
+            )
+        if open_one.waits_for == "the outside" or open_one.due is None:
+            continue
+        due, last = open_one.due, _last_failure(open_one, seen.attempts)
         if open_one.worker is not None:
             if last is not None:
                 return f"attempt {open_one.attempt} of activity `{name}` runs on {open_one.worker}; before it: {last}"
             continue
         if last is not None:
-            when = f"in {span(open_one.due - now)}" if open_one.due > now else "as soon as a worker is free"
+            when = f"in {span(due - now)}" if due > now else "as soon as a worker is free"
             tried = "1 attempt" if open_one.attempt == 1 else f"{open_one.attempt} attempts"
             return f"activity `{name}` failed ({tried}) and is tried again {when}: {last}"
-        waits = f"activity `{name}` waits {span(now - open_one.due)}"
+        waits = f"activity `{name}` waits {span(now - due)}"
         if not live_workers(leases, open_one.queue, micros(now)):
             return f"{waits}: nobody serves queue `{open_one.queue}`"
-        if open_one.due + OVERDUE < now:
+        if due + OVERDUE < now:
             return f"{waits}: the workers of queue `{open_one.queue}` are busy, or do not know it"
     return ""
 

@@ -10,11 +10,12 @@ import asyncio
 import contextvars
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from perdure import codec
 from perdure.define.acting import executor_or_none
+from perdure.define.outcomes import Happened
 from perdure.define.retry import Duration, Retry
 from perdure.define.signatures import Signature, signature_of
 from perdure.define.stubs import is_stub
@@ -70,6 +71,7 @@ class Activity(Generic[P, R]):
         self.defaults = read_options({key: value for key, value in options.items() if key != "name"})
         self.signature: Signature = signature_of(fn, self.name, depth=depth + 1)
         self._reads: tuple[Any] | None = None
+        self.reconciler: Callable[P, Any] | None = None  # says what became of it, for effect="ask"
         self._is_stub: bool | None = None  # not looked at yet
         functools.update_wrapper(self, fn)
 
@@ -93,6 +95,23 @@ class Activity(Generic[P, R]):
             return self._call(read, args, kwargs)
 
         return call
+
+    def reconcile(self, fn: Callable[P, Awaitable[R | Happened | None] | R | Happened | None], /) -> Callable[P, Any]:
+        """Decorate the function that says, of the same arguments, what became of an `ask` activity (E5).
+
+        It returns a value: it happened, with that result (`happened()` where there is none); raises `not_applied(…)` or
+        `transient(…)`: it did not; returns None: not known, and it is asked again.
+        """
+        if self.defaults.get("effect") != "ask":
+            raise UsageError(f'activity `{self.name}` is never asked: reconcile is for @activity(effect="ask")')
+        if self.reconciler is not None:
+            raise UsageError(f"activity `{self.name}` has a reconcile function already: `{self.reconciler.__name__}`")
+        if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn) or not inspect.isroutine(fn):
+            raise UsageError(f"@{self.name}.reconcile decorates a function that returns one value")
+        if not _takes_the_same(signature_of(fn, self.name), self.signature):
+            raise UsageError(f"the reconcile function of activity `{self.name}` takes the same arguments as that")
+        self.reconciler = fn
+        return fn
 
     @property
     def is_stub(self) -> bool:
@@ -188,3 +207,9 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
                 raise InvalidValue(f"priority is a whole number, not {value!r}")
             read[name] = value
     return read
+
+
+def _takes_the_same(one: Signature, other: Signature) -> bool:
+    """Whether what can be given to the other can be given to this one."""
+    enough = len(one.names) >= len(other.names) or one.many is not None
+    return enough and one.required <= other.required and one.required_keywords <= other.keywords

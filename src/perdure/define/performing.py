@@ -7,18 +7,33 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 from perdure import codec
 from perdure.errors import UsageError
 
 T = TypeVar("T")
+TOKEN_SEPARATOR = "."
+
+
+class CompletesLater(BaseException):
+    """How `complete_later` leaves a function. No Exception, so that nobody takes it for a failure."""
 
 
 class Performance(Protocol):
     """The attempt that runs, as the engine puts it into `CURRENT`."""
 
     details: bytes | None  # of the last heartbeat
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether what it writes and its result are one transaction."""
+        ...
+
+    @property
+    def why_not_later(self) -> str | None:
+        """Where it runs that the outside may not complete it; None if it may."""
+        ...
 
     @property
     def cancelled(self) -> bool: ...
@@ -57,8 +72,8 @@ class ActivityInfo:
 
     @property
     def token(self) -> str:
-        """What the outside knows this activity by."""
-        return self.key
+        """What the outside completes this activity by (`complete_later`)."""
+        return f"{self.run_id}{TOKEN_SEPARATOR}{self.key}"
 
     @property
     def cancelled(self) -> bool:
@@ -99,6 +114,27 @@ def last_heartbeat(type: Any = Any) -> Any:
     """The details of the last heartbeat that had any, of an earlier attempt as well; None if there was none."""
     details = _current("last_heartbeat").details
     return None if details is None else codec.decode(details, type, "heartbeat details")
+
+
+def complete_later() -> NoReturn:
+    """Return to the engine, and leave the activity open: the outside completes it, by `activity_info().token`.
+
+    Its time limits go on. `UsageError` outside an activity.
+    """
+    why_not = _current("complete_later").why_not_later
+    if why_not is not None:
+        raise UsageError(f"complete_later() was called in {why_not}")
+    raise CompletesLater
+
+
+def refuse_in_transaction(what: str) -> None:
+    """`UsageError` within a transactional activity: what the engine writes cannot be part of its transaction."""
+    current = CURRENT.get()
+    if current is not None and current.is_transactional:
+        raise UsageError(
+            f"{what} within a transactional activity would wait for its own transaction, or outlive it if that fails. "
+            "Nothing was written; do it in the workflow, with what the activity returns"
+        )
 
 
 def _current(call: str) -> Performance:

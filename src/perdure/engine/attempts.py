@@ -15,6 +15,7 @@ import msgspec
 from perdure.clock import moment_of
 from perdure.define.performing import ActivityInfo
 from perdure.engine.calling import STOPPED, Callee, Outcome
+from perdure.engine.effects import go_of
 from perdure.engine.retrying import timed_out
 from perdure.stores.records import Task
 
@@ -41,6 +42,7 @@ class Attempt:
         "callee",
         "close_us",
         "details",
+        "effect",
         "heard_us",
         "host",
         "loop",
@@ -63,8 +65,9 @@ class Attempt:
         self.loop = asyncio.get_running_loop()
         self.options = NOTHING_SET if task.options == b"{}" else read_options(task.options)
         self.details = task.details
+        self.effect: str = callee.activity.defaults.get("effect", "repeatable")
         self.started_us = now_us
-        limit = self.options.get("schedule_to_close")
+        limit = None if callee.asks else self.options.get("schedule_to_close")
         self.close_us: int | None = None if limit is None else task.scheduled_us + round(limit * MICROS)
         self.why: Why | None = None
         self.begun = False  # its function may have been called
@@ -99,11 +102,28 @@ class Attempt:
         return ActivityInfo(
             self,
             name=task.name,
-            attempt=task.attempt,
+            attempt=self.go,
             key=task.id,
             run=(task.workflow_id, task.run_id),
             deadline=None if limit is None else moment_of(limit[1]),
         )
+
+    @property
+    def go(self) -> int:
+        """Which go at the function it is, from 1."""
+        return go_of(self.task.attempts) if self.task.attempts else 1
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether what it writes and its result are one transaction."""
+        return self.effect == "transactional"
+
+    @property
+    def why_not_later(self) -> str | None:
+        """Where it runs that the outside may not complete it; None if it may."""
+        if self.is_transactional:
+            return "a transactional activity, whose result is part of its transaction"
+        return "a reconcile function, which says what is known" if self.callee.asks else None
 
     def beat(self, details: bytes | None) -> None:
         """A heartbeat, from whatever thread. `CancelledError` if it shall stop."""

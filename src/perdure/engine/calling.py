@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from perdure import codec
 from perdure.define.activity import Activity
+from perdure.define.outcomes import Happened, NotApplied, Transient
+from perdure.define.performing import CompletesLater
 from perdure.errors import ApplicationError, Failure, InvalidValue
 from perdure.model.failures import failure_of
 
@@ -23,31 +25,42 @@ TEXT_LENGTH_MAX = 100_000
 _read_keywords = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
+Word = Literal["not_called", "not_applied", "transient", "later", "not_known"]
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What an attempt came to: a value as JSON, or a failure with the names of the error's classes.
 
-    One with neither was asked to stop, and did.
+    `word` is what is known of it for certain, as its author has said it: `later` and `not_known` have neither value nor
+    failure. One that has none of all this was asked to stop, and did.
     """
 
     value: msgspec.Raw | None = None
     failure: Failure | None = None
     kinds: Collection[str] = ()
+    word: Word | None = None
 
 
 STOPPED = Outcome()
+COMPLETED_LATER = Outcome(word="later")
+NOT_KNOWN = Outcome(word="not_known")
 
 
 class Callee:
-    """An activity's function, with what is worked out once: how its arguments are read, and whether it is `async`."""
+    """An activity's function, with what is worked out once: how its arguments are read, and whether it is `async`.
 
-    __slots__ = ("_keyword_reads", "_reads", "_rest", "_signature", "activity", "fn", "is_async", "name")
+    With `asks` it is the function that says afterwards what became of the activity, which takes the same arguments.
+    """
 
-    def __init__(self, activity: Activity[..., Any]) -> None:
+    __slots__ = ("_keyword_reads", "_reads", "_rest", "_signature", "activity", "asks", "fn", "is_async", "name")
+
+    def __init__(self, activity: Activity[..., Any], asks: Callable[..., Any] | None = None) -> None:
         signature = activity.signature
         self.activity = activity
         self.name = activity.name
-        self.fn: Callable[..., Any] = activity.fn
-        self.is_async = inspect.iscoroutinefunction(activity.fn)
+        self.asks = asks is not None
+        self.fn: Callable[..., Any] = asks or activity.fn
+        self.is_async = inspect.iscoroutinefunction(self.fn)
         self._signature = signature
         self._reads = signature.reads()
         self._rest = signature.rest_reads()
@@ -81,7 +94,7 @@ class Callee:
             value = self.fn(*positional, **by_name)
         except BaseException as error:
             return outcome_of_error(self.name, error, is_stopped())
-        return outcome_of_value(self.name, value)
+        return self._outcome_of(value)
 
     async def call_async(self, input: bytes, keywords: bytes, is_stopped: Callable[[], bool]) -> Outcome:
         """Call an `async` function. What is thrown in to close a coroutine that nobody drives any more goes on."""
@@ -95,13 +108,19 @@ class Callee:
             raise
         except BaseException as error:
             return outcome_of_error(self.name, error, is_stopped())
-        return outcome_of_value(self.name, value)
+        return self._outcome_of(value)
+
+    def _outcome_of(self, value: object) -> Outcome:
+        if self.asks and value is None:
+            return NOT_KNOWN
+        return outcome_of_value(self.name, value.result if self.asks and isinstance(value, Happened) else value)
 
 
 def outcome_of_input(name: str, error: Exception) -> Outcome:
     """Its arguments cannot be read as it names them: it was not called, and no retry mends that."""
     text = f"activity `{name}` was not called, for its input does not fit: {error}"
-    return Outcome(failure=Failure(type(error).__name__, text, retryable=False), kinds=_kinds(error))
+    failure = Failure(type(error).__name__, text, retryable=False)
+    return Outcome(failure=failure, kinds=_kinds(error), word="not_called")
 
 
 def outcome_of_value(name: str, value: object) -> Outcome:
@@ -119,12 +138,17 @@ def outcome_of_value(name: str, value: object) -> Outcome:
 
 def outcome_of_error(name: str, error: BaseException, is_stopped: bool) -> Outcome:
     """What it raised."""
+    if isinstance(error, CompletesLater):
+        return COMPLETED_LATER
     if isinstance(error, asyncio.CancelledError):
         if is_stopped:
             return STOPPED
         text = f"activity `{name}` raised CancelledError, and nobody had asked it to stop"
         return Outcome(failure=Failure("CancelledError", text), kinds=_kinds(error))
-    return Outcome(failure=_failure_of(error), kinds=_kinds(error))
+    failure = _failure_of(error)
+    if isinstance(error, NotApplied):
+        return Outcome(failure=replace(failure, retryable=False), kinds=_kinds(error), word="not_applied")
+    return Outcome(failure=failure, kinds=_kinds(error), word="transient" if isinstance(error, Transient) else None)
 
 
 def _kinds(error: BaseException) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Literal, NotRequired, Required, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -25,7 +25,7 @@ from perdure.engine.filters import read_filter, read_limit
 from perdure.engine.handles import Handle, check_text, signal_job
 from perdure.engine.runs import Runs
 from perdure.engine.settings import DEFAULT_QUEUE
-from perdure.errors import InvalidValue, UsageError
+from perdure.errors import Failure, InvalidValue, UsageError
 from perdure.model import jobs
 from perdure.model.ids import check_id
 from perdure.stores.port import Store
@@ -168,6 +168,20 @@ class RunClient:
         """Reject the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
         settlement = Settlement(rejected=check_text(message, "message"))
         await self._runs.settle(None, None, check_id(key, "the key of a promise"), settlement)
+
+    async def complete_activity(self, token: str, value: object = None) -> None:
+        """Give an activity its value, from outside: `token` is its `activity_info().token`. The same again is nothing.
+
+        `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise.
+        """
+        await self._runs.outside.complete_activity(token, value)
+
+    async def fail_activity(self, token: str, error: BaseException | Failure | str) -> None:
+        """Have an activity fail, from outside: for good, unless the error is `transient(…)`. The same again is nothing.
+
+        `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise.
+        """
+        await self._runs.outside.fail_activity(token, error)
 
     def handle(self, id: str, run_id: str | None = None) -> Handle[Any]:
         """The run of a workflow id: its newest generation, or the one of this run id. Looks up nothing yet."""

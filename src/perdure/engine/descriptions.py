@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from perdure.clock import moment_of
+from perdure.engine.effects import what_it_waits_for
 from perdure.errors import Failure
 from perdure.model import jobs
 from perdure.model.commands import Command
 from perdure.model.turns import TurnRecord, Waiting
 from perdure.stores.answers import AttemptNotes
-from perdure.stores.records import Attempt, Closing, Lease, Run, Task, Turn
+from perdure.stores.records import NEVER_US, Attempt, Closing, Lease, Run, Task, Turn
 
 read_record = msgspec.json.Decoder(TurnRecord).decode
 _read_waiting = msgspec.json.Decoder(list[Waiting]).decode
@@ -69,17 +70,23 @@ class AttemptSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """An activity that has no answer yet."""
+    """An activity that has no answer yet.
+
+    `waits_for`, since `since`: `the outside` has to complete it; `its reconcile` or `a person` has to say whether it
+    happened. `due` is None where it waits for nothing else.
+    """
 
     activity: str
     seq: int
     key: str
     queue: str
     scheduled: datetime
-    due: datetime
+    due: datetime | None
     worker: str | None
     attempt: int
     cancelling: bool
+    waits_for: str | None = None
+    since: datetime | None = None
 
 
 class LeaseSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,16 +263,19 @@ def _attempt(activity: str, seq: int, key: str, attempt: Attempt) -> AttemptSeen
 
 
 def _open(task: Task, workers: Mapping[int, str]) -> OpenActivity:
+    waits_for, since_us = what_it_waits_for(task) or (None, None)
     return OpenActivity(
         activity=task.name,
         seq=task.seq,
         key=task.id,
         queue=task.queue,
         scheduled=moment_of(task.scheduled_us),
-        due=moment_of(task.due_us),
+        due=None if task.due_us == NEVER_US else moment_of(task.due_us),
         worker=None if task.owner is None else workers.get(task.owner, f"lease {task.owner}"),
         attempt=task.attempt,
         cancelling=task.cancel,
+        waits_for=waits_for,
+        since=_moment(since_us),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -195,6 +195,17 @@ class Handle(Generic[R_co]):
         """End it at once, without asking it. `NotFound`, `RunClosed`."""
         failure = Failure("Terminated", check_text(reason, "a reason") or "terminated from outside", retryable=False)
         await self._runs.end(self._id, self._fixed, Closing("terminated", write(failure)))
+
+    async def resolve_activity(
+        self, key: str, answer: Literal["happened", "did_not_happen", "fail"], value: object = None
+    ) -> None:
+        """A person's word on an `ask` activity of which nobody knows whether it happened (E5).
+
+        With `happened` the value is its result, with `fail` the text of its failure; one that did not happen runs
+        again. `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise; `UsageError` where nobody asks.
+        """
+        run = await self._runs.store.get_run(self._id, self._fixed)
+        await self._runs.outside.resolve_activity(run, key, answer, value)
 
     async def describe(self) -> Description:
         """How it stands: what it waits for, attempts, who holds it. `NotFound`."""

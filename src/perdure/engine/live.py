@@ -37,7 +37,12 @@ class OpenTask:
         self.local = False  # this worker runs it
 
     def limits_us(self) -> list[int]:
-        """When its schedule-to-start and schedule-to-close limits are over, as far as they count."""
+        """When its schedule-to-start and schedule-to-close limits are over, as far as they count.
+
+        Of an `ask` activity they count only for who runs it: nobody else knows whether it has begun (E5).
+        """
+        if self.options.get("effect") == "ask":
+            return []
         limits = [
             self.options.get("schedule_to_close"),
             None if self.started else self.options.get("schedule_to_start"),
@@ -156,7 +161,7 @@ class Live:
                 if isinstance(job, jobs.Fired):
                     self.timers.pop(job.seq, None)
                 elif isinstance(job, jobs.Resolved | jobs.Failed | jobs.Cancelled):
-                    self.tasks.pop(job.seq, None)
+                    self._close_task(job.seq)
                     self.children.pop(job.seq, None)
         now_us = None
         for command in record.commands:
@@ -177,9 +182,15 @@ class Live:
             elif kind == "cancel_activity":
                 task = self.tasks.get(_seq(command))
                 if task is not None and task.options.get("cancellation") != "wait":
-                    del self.tasks[task.seq]
+                    self._close_task(task.seq)
         if self.executor.defaults:
             self.executor.defaults.clear()
+
+    def _close_task(self, seq: int) -> None:
+        task = self.tasks.pop(seq, None)
+        if task is not None and task.local:  # whatever still runs of it is not waited for
+            task.local = False
+            self.local -= 1
 
     def _open_task(self, command: Command, now_us: int) -> None:
         seq = _seq(command)

@@ -30,6 +30,7 @@ from perdure.clock import moment_of
 from perdure.define.activity import Activity
 from perdure.define.performing import CURRENT, ActivityInfo
 from perdure.engine.calling import Callee, Outcome, outcome_of_error
+from perdure.engine.calling import Word as Sure
 from perdure.errors import Failure
 from perdure.model.commands import NOTHING
 
@@ -80,6 +81,7 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True, tag="done"):
     value: msgspec.Raw = NOTHING
     failure: Failure | None = None
     kinds: tuple[str, ...] = ()
+    word: Sure | None = None
 
 
 Order = Perform | Cancel
@@ -119,6 +121,8 @@ class Running:
         self._order = order
         self._performer = performer
         self.details = bytes(order.details) or None
+        self.why_not_later: str | None = None
+        self.is_transactional = False
         self.stops = False
 
     @property
@@ -175,7 +179,7 @@ class Performer:
             outcome = self._perform(order, self._running)
             self._running = None
             value = NOTHING if outcome.value is None else outcome.value
-            self.say(Done(value, outcome.failure, tuple(sorted(outcome.kinds))))
+            self.say(Done(value, outcome.failure, tuple(sorted(outcome.kinds)), outcome.word))
 
     def say(self, word: Word) -> None:
         """Tell the worker; one that is gone is not told."""

@@ -278,7 +278,8 @@ class Child:
             self._loop.remove_reader(self._line)
             if self._signal is not None:
                 self.kill()  # what an interruption leaves behind is not used again
-            self._done(self, attempt, Outcome(word.value if word.value != NOTHING else None, word.failure, word.kinds))
+            value = word.value if word.value != NOTHING else None
+            self._done(self, attempt, Outcome(value, word.failure, word.kinds, word.word))
 
     def _is_gone(self, how: str) -> None:
         self._is_dead = True
@@ -306,7 +307,7 @@ def order_of(attempt: Attempt) -> Perform:
     deadline = attempt.info().deadline
     return Perform(
         where=where_is(attempt.callee.activity),
-        attempt=task.attempt,
+        attempt=attempt.go,
         key=task.id,
         run=(task.workflow_id, task.run_id),
         input=msgspec.Raw(task.input),

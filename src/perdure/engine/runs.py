@@ -15,8 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from perdure.clock import Clock
+from perdure.define.performing import refuse_in_transaction
 from perdure.define.registry import Registry
 from perdure.engine.news import News, until
+from perdure.engine.outside import Outside
 from perdure.engine.queries import answer_query
 from perdure.engine.worker import Worker
 from perdure.errors import Failure, InternalError, NotFound, QueryFailed
@@ -37,6 +39,7 @@ class Runs:
     def __init__(self, store: Store, registry: Registry, clock: Clock, rng: random.Random) -> None:
         self.store = store
         self.news = News(store)
+        self.outside = Outside(store, clock, rng, self._look_around)
         self.worker: Worker | None = None
         self._registry = registry
         self._clock = clock
@@ -44,6 +47,7 @@ class Runs:
 
     async def start(self, start: Start) -> Run:
         """Start a run, or find the one that is there."""
+        refuse_in_transaction("starting a run")
         lease, known = self._claims()
         if self.worker is not None and start.facts.workflow in known:
             start = replace(start, claim=lease if start.facts.queue in self.worker.site.settings.queues else None)
@@ -59,6 +63,7 @@ class Runs:
 
     async def tell(self, workflow_id: str, run_id: str | None, job: bytes, message_id: str | None = None) -> None:
         """Have a message accepted, and its run go on."""
+        refuse_in_transaction("telling a run")
         claim, claims = self._claims()
         accepted = await self.store.accept_message(
             workflow_id, run_id, job, message_id=message_id, claim=claim, claims=claims
@@ -67,6 +72,7 @@ class Runs:
 
     async def end(self, workflow_id: str, run_id: str | None, closing: Closing) -> None:
         """End a run from outside."""
+        refuse_in_transaction("ending a run")
         run = await self.store.close_run(workflow_id, run_id, closing)
         if self.worker is not None:
             self.worker.inbox.closed(run.number, closing)
@@ -84,6 +90,7 @@ class Runs:
 
     async def update(self, workflow_id: str, run_id: str | None, update_id: str, job: bytes) -> Answered:
         """Have an update accepted, and wait for what it comes to; an id that was used gets the first answer (M2)."""
+        refuse_in_transaction("updating a run")
         claim, claims = self._claims()
         requested = await self.store.request_update(workflow_id, run_id, job, update_id, claim=claim, claims=claims)
         if requested.answer is not None:
@@ -96,6 +103,7 @@ class Runs:
 
     async def settle(self, workflow_id: str | None, run_id: str | None, name: str, settlement: Settlement) -> None:
         """Resolve or reject a promise, by its name or by its key (M4)."""
+        refuse_in_transaction("settling a promise")
 
         async def once() -> Accepted | None:
             claim, claims = self._claims()
@@ -124,6 +132,10 @@ class Runs:
 
     def _claims(self) -> tuple[int | None, Sequence[str]]:
         return (None, ()) if self.worker is None else self.worker.claims()
+
+    def _look_around(self) -> None:
+        if self.worker is not None:
+            self.worker.pump.look_around()
 
     def _deliver(self, accepted: Accepted, job: bytes, message_id: str | None) -> None:
         if self.worker is not None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from perdure.clock import Clock
 from perdure.define.activity import Activity
@@ -18,44 +18,18 @@ from perdure.define.registry import Registry
 from perdure.engine.attempts import LIMITS, MICROS, Attempt, Place, Why
 from perdure.engine.beats import Beats
 from perdure.engine.calling import Callee, Outcome
+from perdure.engine.concluding import Concluding, TaskHost
+from perdure.engine.effects import asks_of, is_given_out, limit_of_later
 from perdure.engine.processes import InProcesses, check_importable
-from perdure.engine.retrying import PUT_OFF, RetryRule, backoff, rule_of, seconds_after_deaths, seconds_to_wait
+from perdure.engine.retrying import PUT_OFF, seconds_after_deaths
 from perdure.engine.settings import Settings
-from perdure.errors import Failure, UsageError
-from perdure.model import jobs
+from perdure.errors import UsageError
 from perdure.stores.port import TaskStore
+from perdure.stores.records import NEVER_US, Report, Task
 from perdure.stores.records import Attempt as AttemptRecord
-from perdure.stores.records import Report, Task
 
 logger = logging.getLogger("perdure.engine")
-HANDED_BACK = RetryRule()
 STOP_SECONDS = 0.1  # at the end, what was asked to stop has that long
-
-
-class TaskHost(Protocol):
-    """The worker, as far as activities concern it."""
-
-    name: str
-
-    def owner(self) -> int:
-        """The lease under which tasks are claimed now."""
-        ...
-
-    def claimed(self, task: Task) -> None:
-        """A task of a run that may be live here was claimed from the store."""
-        ...
-
-    def answered(self, task: Task, job: jobs.Ended, attempt: AttemptRecord) -> None:
-        """A task is done."""
-        ...
-
-    def retried(self, task: Task, report: Report) -> None:
-        """A task is to be tried again."""
-        ...
-
-    def wake(self) -> None:
-        """There is something to claim."""
-        ...
 
 
 class TaskRunner:
@@ -74,13 +48,12 @@ class TaskRunner:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._rng = rng
         self._host = host
         self._places = places
-        self._callees = {name: _callee_of(activity, places) for name, activity in registry.activities.items()}
-        self._names = list(self._callees)
+        self._known = {name: Known(activity, places) for name, activity in registry.activities.items()}
+        self._names = list(self._known)
         self._beats = Beats(store, host.owner, settings.beat_seconds, self._stop)
-        self._saving: set[asyncio.Task[None]] = set()
+        self._concluding = Concluding(host, clock, rng, self._beats)
         self._idle: asyncio.Future[None] | None = None  # set when nothing runs any more
         self._stopping = self._stopped = False
         self.free = dict(settings.queues)
@@ -94,7 +67,7 @@ class TaskRunner:
     def reserve(self, queue: str, name: str) -> bool:
         """Take a slot for one more of these, if this worker knows it and has room."""
         free = self.free.get(queue, 0)
-        if free <= 0 or self._stopping or queue in self.backlog or name not in self._callees:
+        if free <= 0 or self._stopping or queue in self.backlog or name not in self._known:
             if queue in self.free:
                 self.backlog.add(queue)
             return False
@@ -111,7 +84,8 @@ class TaskRunner:
             if self.free[queue] > 0 and not self._stopping:
                 await self._claim_from(queue)
         waiting = [queue for queue in self.free if queue not in self.backlog]  # the others wait for room
-        self.next_due_us = await self._store.get_next_due(waiting) if waiting else None
+        due_us = await self._store.get_next_due(waiting) if waiting else None
+        self.next_due_us = None if due_us == NEVER_US else due_us
 
     async def _claim_from(self, queue: str) -> None:
         owner, room = self._host.owner(), self.free[queue]
@@ -161,10 +135,18 @@ class TaskRunner:
 
     def start(self, task: Task) -> None:
         """Run a task that is claimed, and has its slot."""
-        callee, place = self._callees[task.name]
+        known = self._known[task.name]
+        if task.attempts and known.asks_about(task):
+            if known.asking is None:
+                self._concluding.nobody_to_ask(task)
+                self._freed(task.queue)
+                return
+            callee, place = known.asking
+        else:
+            callee, place = known.calling
         attempt = Attempt(task, callee, place, self, self._clock.now_us())
         self.running[task.id] = attempt
-        if attempt.options and (late := attempt.is_late(attempt.started_us)):
+        if attempt.options and (late := self._late(attempt)):
             attempt.why = late
             self.ended(attempt, attempt.outcome_of_stop())
         elif place.perform(attempt):
@@ -172,6 +154,15 @@ class TaskRunner:
                 self._watch(attempt)
         elif attempt.close_us is not None:
             self._limit(attempt, "schedule_to_close", attempt.close_us)
+
+    def _late(self, attempt: Attempt) -> Why | None:
+        """Which limit was over before it could begin, or while the outside had it."""
+        if not is_given_out(attempt.task.attempts):
+            return None if attempt.callee.asks else attempt.is_late(attempt.started_us)
+        attempt.begun = True
+        given_out = attempt.task.attempts[-1]
+        limit = limit_of_later(attempt.options, attempt.task.scheduled_us, given_out)
+        return None if limit is None else limit[0]
 
     def began(self, attempt: Attempt) -> None:
         """An attempt had to wait, and is run now: its own limits begin."""
@@ -217,8 +208,8 @@ class TaskRunner:
         for attempt in list(self.running.values()):
             self._settle(attempt)
         self._stopped = True
-        if self._saving:
-            await asyncio.wait(self._saving)
+        if self._concluding.saving:
+            await asyncio.wait(self._concluding.saving)
         for place in set(self._places.values()):
             await place.close()
 
@@ -264,7 +255,9 @@ class TaskRunner:
         if attempt.over:
             return
         attempt.timer = attempt.loop.call_later(self._settings.grace_seconds, self._abandon, attempt)
-        if why == "lost" or (why in LIMITS and not self._may_be_retried(attempt)):
+        if why == "lost" or (
+            why in LIMITS and attempt.effect != "ask" and not self._concluding.may_be_retried(attempt)
+        ):
             self._answer(attempt, attempt.outcome_of_stop())  # nobody gains by waiting for its end
 
     def _abandon(self, attempt: Attempt) -> None:
@@ -285,80 +278,10 @@ class TaskRunner:
         if not attempt.answered:
             self._answer(attempt, attempt.outcome_of_stop())
 
-    # --- outcomes ---------------------------------------------------------------------------------
-
     def _answer(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Settle it, and say what it came to; one that was handed over or lost says nothing."""
+        """Settle it, and say what it came to."""
         self._settle(attempt)
-        why, task = attempt.why, attempt.task
-        if why == "lost" or (why == "stop" and outcome.value is None and self._stopping):
-            return
-        if why == "stop" and outcome.value is None:
-            self._hand_back(attempt)
-            return
-        if why in LIMITS:
-            outcome = attempt.outcome_of_stop()
-        if outcome.value is not None:
-            self._host.answered(task, jobs.Resolved(task.seq, outcome.value), self._record(attempt, "completed"))
-        elif outcome.failure is None:
-            self._host.answered(task, jobs.Cancelled(task.seq), self._record(attempt, "cancelled"))
-        else:
-            self._failed(attempt, outcome, outcome.failure)
-
-    def _failed(self, attempt: Attempt, outcome: Outcome, failure: Failure) -> None:
-        task = attempt.task
-        record = self._record(attempt, "timed_out" if attempt.why in LIMITS else "failed", failure)
-        retry_us = self._retry_us(attempt, outcome, failure, record.ended_us, self._rng.random())
-        if retry_us is None:
-            self._host.answered(task, jobs.Failed(task.seq, failure), record)
-            return
-        report = Report(id=task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us)
-        self._retry(attempt, report)
-
-    def _hand_back(self, attempt: Attempt) -> None:
-        """Its task was cancelled by somebody else, as when a loop shuts down: that is no failure of the activity."""
-        record = self._record(attempt, "cancelled")
-        wait = backoff(HANDED_BACK.initial, HANDED_BACK.factor, HANDED_BACK.maximum, attempt.task.attempt)
-        retry_us = record.ended_us + round(wait * MICROS)
-        report = Report(id=attempt.task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us, counts=False)
-        self._retry(attempt, report)
-
-    def _retry(self, attempt: Attempt, report: Report) -> None:
-        if attempt.unsaved is None:
-            self._host.retried(attempt.task, report)
-        else:  # the next attempt finds what this one said last
-            saving = attempt.loop.create_task(self._save_and_retry(attempt, report))
-            self._saving.add(saving)
-            saving.add_done_callback(self._saving.discard)
-
-    async def _save_and_retry(self, attempt: Attempt, report: Report) -> None:
-        await self._beats.save([attempt])
-        self._host.retried(attempt.task, report)
-
-    def _may_be_retried(self, attempt: Attempt) -> bool:
-        outcome = attempt.outcome_of_stop()
-        assert outcome.failure is not None
-        return self._retry_us(attempt, outcome, outcome.failure, self._clock.now_us(), 0) is not None
-
-    def _retry_us(self, attempt: Attempt, outcome: Outcome, failure: Failure, now_us: int, draw: float) -> int | None:
-        """When a failed attempt is tried again; None: never."""
-        if attempt.why == "cancel":
-            return None
-        wait = seconds_to_wait(rule_of(attempt.options), attempt.task.failures + 1, failure, outcome.kinds, draw)
-        retry_us = None if wait is None else now_us + round(wait * MICROS)
-        if retry_us is not None and attempt.close_us is not None and retry_us >= attempt.close_us:
-            return None
-        return retry_us
-
-    def _record(self, attempt: Attempt, outcome: str, failure: Failure | None = None) -> AttemptRecord:
-        return AttemptRecord(
-            attempt=attempt.task.attempt,
-            worker=self._host.name,
-            started_us=attempt.started_us,
-            ended_us=self._clock.now_us(),
-            outcome=outcome,
-            failure=failure,
-        )
+        self._concluding.conclude(attempt, outcome, stopping=self._stopping)
 
     # --- leaves -----------------------------------------------------------------------------------
 
@@ -374,6 +297,22 @@ class TaskRunner:
         self.free[queue] += 1
         if queue in self.backlog:
             self._host.wake()
+
+
+class Known:
+    """An activity that this worker knows: how its function is called and where, and the one that says what became."""
+
+    def __init__(self, activity: Activity[..., Any], places: Mapping[str, Place]) -> None:
+        self._is_asked = activity.defaults.get("effect") == "ask"
+        self.calling = _callee_of(activity, places)
+        self.asking: tuple[Callee, Place] | None = None
+        if activity.reconciler is not None:
+            asking = Callee(activity, activity.reconciler)
+            self.asking = asking, places["loop" if asking.is_async else "thread"]
+
+    def asks_about(self, task: Task) -> bool:
+        """Whether it is in question what became of it."""
+        return self._is_asked and asks_of(task.attempts) is not None
 
 
 def _callee_of(activity: Activity[..., Any], places: Mapping[str, Place]) -> tuple[Callee, Place]:

@@ -14,7 +14,7 @@ import msgspec
 from perdure.define.workflow import Workflow
 from perdure.engine.live import Live, LocalAnswer, OpenTask, read_job
 from perdure.engine.orders import orders_of
-from perdure.errors import Failure
+from perdure.engine.retrying import timed_out
 from perdure.kernel.executor import Completion
 from perdure.kernel.waiting import waits
 from perdure.model import jobs
@@ -79,7 +79,7 @@ def take_jobs(live: Live, now_us: int) -> Taken:
     told += [jobs.Fired(seq) for seq in due if seq in live.timers]
     answered = {job.seq for job in told if isinstance(job, jobs.Resolved | jobs.Failed | jobs.Cancelled)}
     expired = [live.tasks[seq] for seq in due if seq in live.tasks and seq not in answered]
-    told += [jobs.Failed(task.seq, _timeout(task, now_us)) for task in expired]
+    told += [jobs.Failed(task.seq, timed_out(task.which_limit(now_us), task.options)) for task in expired]
     return Taken(told, answers, messages, expired)
 
 
@@ -118,6 +118,7 @@ def prepare(live: Live, taken: Taken, around: Circumstances, run: Callable[[], C
         answers=orders.answers,
         attributes=orders.attributes,
         successor=orders.successor,
+        events=orders.events,
     )
     return Prepared(live, record, commit, starts, completion.answers, completion.reports)
 
@@ -146,11 +147,6 @@ def _tasks(
     cancels += [TaskCancel(task.id) for task in taken.expired]
     wanted = [command for command in scheduled if command.seq not in unwanted]
     return tuple([_new_task(live, command, around, starts) for command in wanted]), tuple(cancels)
-
-
-def _timeout(task: OpenTask, now_us: int) -> Failure:
-    limit = task.which_limit(now_us)
-    return Failure("Timeout", f"{limit} of {task.options[limit]:g} s was over", retryable=False)
 
 
 def _closing(record: TurnRecord, successor: Successor | None) -> Closing | None:
