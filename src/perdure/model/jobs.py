@@ -13,7 +13,6 @@ import msgspec
 
 from perdure.errors import Failure
 
-
 NO_ARGUMENTS = msgspec.Raw(b"[]")
 
 

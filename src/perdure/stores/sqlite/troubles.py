@@ -15,8 +15,8 @@ def trouble(path: str, error: apsw.Error) -> StoreError:
         return StoreUnavailable(f"the disk is full: {path} cannot grow. {AGAIN} once there is room")
     if isinstance(error, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)):
         return StoreUnavailable(
-            f"another process has kept {path} locked for too long ({error}). {AGAIN}; if it goes on, look for a program that "
-            "has the file open in a transaction"
+            f"another process has kept {path} locked for too long ({error}). {AGAIN}; if it goes on, look for a "
+            "program that has the file open in a transaction"
         )
     if isinstance(error, apsw.ReadOnlyError):
         return StoreUnavailable(f"{path} may not be written: make the file and its folder writable. {AGAIN}")
