@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from tests.cli.stage import Process, Shell
+from tests.cli.stage import Process, Shell, when
 
 Served = tuple[Shell, Process]
 
@@ -120,5 +121,26 @@ def test_a_worker_says_what_it_serves_and_hands_over_when_it_is_told_to_stop(ser
     _, worker = served
     serving = next(json.loads(line) for line in worker.said if '"serving"' in line)
     assert serving["queues"] == {"default": 100}
-    assert serving["workflows"] == ["Cart", "checkout", "inspected", "naps", "parent"]
-    assert serving["activities"] == ["charge", "print_label"], "a stub is somebody else's to serve"
+    assert serving["workflows"] == ["Cart", "checkout", "inspected", "naps", "paid", "parent"]
+    assert serving["activities"] == ["charge", "pay", "print_label"], "a stub is somebody else's to serve"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "result"),
+    [(["happened", '"r-1"'], "completed", "r-1"), (["fail", '"not paid"'], "failed", None)],
+)
+def test_a_person_says_what_became_of_an_activity(
+    served: Served, answer: list[str], status: str, result: str | None
+) -> None:
+    """E5: what nobody knows is not guessed."""
+    shell, _ = served
+    id = f"paid-{status}"
+    shell("start", "paid", '"o"', "--id", id)
+    said = when(shell, id, "activity `pay` has waited .* for a person: .* `perdure resolve")
+    key = re.search(rf"perdure resolve {id} (\S+) ", said)
+    assert key is not None
+    shell("resolve", id, key[1], *answer)
+    shell("start", "paid", '"o"', "--id", id, "--wait", code=0 if status == "completed" else 1)
+    seen = shell("show", id, "--json").document
+    assert (seen["status"], seen["result"]) == (status, result)
+    assert shell("resolve", id, key[1], "fail", code=2).err.startswith("error: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -171,6 +172,22 @@ HOLDER = LeaseSeen(number=1, worker="w", queues={}, since=NOW, expires=NOW)
 )
 def test_a_state_is_one_sentence_that_says_whether_anything_is_wrong(facts: dict[str, Any], expected: str) -> None:
     assert said(**facts).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "expected"),
+    [
+        (
+            "a person",
+            "activity `charge` has waited 2 h for a person: .* `perdure resolve o k happened`, did_not_happen or",
+        ),
+        ("the outside", "waiting 3 d for signal `approve` at away/shop.py:41; nothing is wrong"),
+    ],
+)
+def test_an_activity_that_waits_for_a_person_says_what_to_type(waits_for: str, expected: str) -> None:
+    """E4, E5."""
+    waits = activity(due=None, waits_for=waits_for, since=NOW - timedelta(hours=2))
+    assert re.match(expected, said(activities=[waits], attempts=[attempt("uncertain")]))
 
 
 def test_jobs_and_commands_are_told_by_the_names_of_what_they_answer() -> None:
