@@ -8,6 +8,7 @@ at the call with `InvalidValue`, and the message names the path inside the value
 piece (`converting`).
 """
 
+from perdure.codec.attributes import encode_attributes
 from perdure.codec.decoding import decode, decode_arguments, plain
 from perdure.codec.durations import duration_seconds
 from perdure.codec.encoding import EMPTY_ARGUMENTS, NULL, encode, encode_arguments, same
@@ -20,6 +21,7 @@ __all__ = [
     "duration_seconds",
     "encode",
     "encode_arguments",
+    "encode_attributes",
     "plain",
     "same",
 ]

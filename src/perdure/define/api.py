@@ -256,7 +256,7 @@ def clear_state(key: str) -> None:
 
 
 def attributes(**given: Any) -> None:
-    """Set attributes that the run can be found by."""
+    """Set attributes that the run can be found by; None takes one away. `InvalidValue` for what cannot be compared."""
     executor, unit = run_and_unit("attributes")
     if not given:
         raise InvalidValue("attributes() needs at least one name=value")

@@ -283,8 +283,10 @@ def _started(workflow_id: str, options: Mapping[str, Any]) -> jobs.Started:
             continue
         if not isinstance(given, Mapping):
             raise InvalidValue(f"{what}= is a mapping of names to values, not {type(given).__name__}")
-        read[what] = codec.plain(codec.encode(dict(given), what))  # type: ignore[reportUnknownArgumentType]
-    return jobs.Started(workflow_id, memo=read.get("memo", {}), attributes=read.get("attributes", {}))
+        encode = codec.encode_attributes if what == "attributes" else codec.encode
+        read[what] = codec.plain(encode(dict(given), what))  # type: ignore[reportUnknownArgumentType]
+    attributes = {name: value for name, value in read.get("attributes", {}).items() if value is not None}
+    return jobs.Started(workflow_id, memo=read.get("memo", {}), attributes=attributes)
 
 
 def _queue(given: Any, definition: Workflow[..., Any] | None) -> str:

@@ -149,10 +149,11 @@ def clear_state(executor: Executor, unit: Unit, key: str) -> None:
 
 
 def set_attributes(executor: Executor, unit: Unit, given: dict[str, Any]) -> None:
-    """Set what the run can be found by."""
-    encoded = codec.encode(given, "attributes")
+    """Set what the run can be found by; None takes an attribute away."""
+    encoded = codec.encode_attributes(given)
     note(executor, unit, "set_attributes", None, one(encoded))
-    executor.attributes.update(codec.plain(encoded))
+    changed = executor.attributes | codec.plain(encoded)
+    executor.attributes = {name: value for name, value in changed.items() if value is not None}
 
 
 def side_effect(executor: Executor, unit: Unit, name: str, call: Callable[[], object], reads: Any) -> Any:

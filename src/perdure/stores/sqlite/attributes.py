@@ -16,9 +16,12 @@ def put(access: Access, run: int, before: bytes, now: bytes) -> None:
         return
     old, new = searchable(before), searchable(now)
     access.write_many(sql.DELETE_ATTRIBUTE, [(run, name, value) for name, value in _only(old, new)])
-    access.write_many(
-        sql.INSERT_ATTRIBUTE, [sealed("attributes", (run, name, value)) for name, value in _only(new, old)]
-    )
+    access.write_many(sql.INSERT_ATTRIBUTE, [_row(run, name, value) for name, value in _only(new, old)])
+
+
+def rows_of(run: int, attributes: bytes) -> list[Row]:
+    """All rows of a run with these attributes."""
+    return [_row(run, name, value) for name, value in searchable(attributes)]
 
 
 def read(row: Row) -> tuple[str, Value]:
@@ -31,6 +34,10 @@ def fit(state: State, rows: list[tuple[str, Value]], run_id: str) -> None:
     """`StoreCorrupt` unless these are the rows of a run with this state."""
     if set(rows) != set(searchable(state.attributes)):
         raise damaged("attributes", f"of run {state.number}", "they are not those that its state has", run_id)
+
+
+def _row(run: int, name: str, value: str | float) -> Row:
+    return sealed("attributes", (run, name, value))
 
 
 def _only(some: Found, others: Found) -> Found:

@@ -32,10 +32,11 @@ class Part(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A query that gives the numbers of the runs that fit; `different`: each of them once."""
+    """A query that gives the numbers of the runs that fit; `different`: each once; `ordered`: by size as well."""
 
     query: Part
     different: bool
+    ordered: bool = False
 
 
 NEVER, ALWAYS = Part("false"), Part("true")
@@ -66,7 +67,7 @@ def numbers(condition: Condition) -> Numbers | None:
                 return None
             queries = [each.query for each in found]
             text = " union all ".join(query.text for query in queries)
-            return Numbers(Part(text, _values_of(queries)), different=len(found) == 1 and found[0].different)
+            return Numbers(Part(text, values_of(queries)), different=len(found) == 1 and found[0].different)
         case _:
             return None
 
@@ -103,7 +104,8 @@ def _check_of(wanted: Compare) -> Part:
     if comparison is NEVER:
         return NEVER
     if wanted.attribute:
-        return Part(sql.WITH_ATTRIBUTE.format(comparison=comparison.text), (wanted.field, *comparison.values))
+        exists = sql.WITH_ATTRIBUTE_AS if wanted.operator == "=" else sql.WITH_ATTRIBUTE
+        return Part(exists.format(comparison=comparison.text), (wanted.field, *comparison.values))
     if wanted.field in OF_RUNS:
         return Part(sql.WITH_FACT.format(comparison=comparison.text), comparison.values)
     return comparison
@@ -115,13 +117,15 @@ def _numbers_of(wanted: Compare) -> Numbers | None:
         return Numbers(Part(f"{sql.EVERY_NUMBER} where false"), different=True)
     if wanted.attribute:
         query = sql.NUMBERS_BY_ATTRIBUTE.format(comparison=comparison.text)
-        return Numbers(Part(query, (wanted.field, *comparison.values)), different=wanted.operator == "=")
+        return Numbers(Part(query, (wanted.field, *comparison.values)), wanted.operator == "=", wanted.operator == "=")
     if wanted.field == "blocked":
         return Numbers(Part(sql.NUMBERS_BLOCKED), different=True) if _only_true(wanted) else None
     if wanted.field not in sql.NUMBERS_BY:
         return None
     return Numbers(
-        Part(sql.NUMBERS_BY[wanted.field].format(comparison=comparison.text), comparison.values), different=True
+        Part(sql.NUMBERS_BY[wanted.field].format(comparison=comparison.text), comparison.values),
+        different=True,
+        ordered=wanted.operator == "=" and wanted.field in ("status", "type"),
     )
 
 
@@ -197,5 +201,5 @@ def _after_all(prefix: str) -> str:
     return prefix[:-1] + chr(SURROGATES.stop if following in SURROGATES else following)
 
 
-def _values_of(parts: Sequence[Part]) -> tuple[Value, ...]:
+def values_of(parts: Sequence[Part]) -> tuple[Value, ...]:
     return tuple(value for part in parts for value in part.values)

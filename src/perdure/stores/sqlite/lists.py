@@ -1,11 +1,12 @@
 """Lists: runs found and counted by a condition; however many there are, by as few as its best index leaves.
 
 Of all that has to hold together, the rarest is looked up in its index, and the rest checked for each. Where nothing
-is rare, the runs are gone through, the newest first, within an index that has all that is usually asked for.
+is rare, the runs are gone through, the newest first, within an index that has what is asked for most.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from perdure.errors import StoreCorrupt
@@ -21,64 +22,75 @@ PARTS_WEIGHED = 20
 NOTHING = b'{"kind":"started"}'
 
 
-class Plan(NamedTuple):
-    """How to go about a condition: whether its `numbers` are few, and what else is to be checked."""
+class Indexed(NamedTuple):
+    """A part of what is wanted that an index can give the numbers of."""
 
-    numbers: Numbers | None
-    rare: bool
-    others: list[Condition]
+    part: Condition
+    numbers: Numbers
 
 
 def list_runs(access: Access, wanted: Condition, limit: int, before: int | None) -> list[Run]:
     """Damaged runs are shown as blocked, kind `corrupt`."""
-    checks = [] if before is None else [Part(sql.BEFORE, (before,))]
     parts = conditions.conjuncts(wanted)
-    if not parts:
-        numbers = (
-            Part(sql.EVERY_NUMBER) if before is None else Part(f"{sql.EVERY_NUMBER} where {sql.BEFORE}", (before,))
-        )
-    else:
-        plan = _plan(access, parts)
-        if plan.rare and plan.numbers is not None:
-            numbers = _found(sql.FOUND_NUMBERS, [*checks, _among(plan.numbers), *map(conditions.check, plan.others)])
-        else:
-            numbers = _found(sql.FOUND_NUMBERS, [*checks, *map(conditions.check, _cheap_first(parts))])
+    numbers = _every(before) if not parts else _page(access, parts, before)
     rows = access.rows(sql.LIST_RUNS.format(numbers=numbers.text), *numbers.values, limit)
     return [_listed(row, wanted) for row in rows]
 
 
 def count_runs(access: Access, wanted: Condition) -> int:
     parts = conditions.conjuncts(wanted)
-    if not parts:
-        return access.number(sql.COUNT_EVERY) or 0
-    plan = _plan(access, parts)
-    if plan.numbers is not None and not plan.others:
-        count = sql.COUNT_NUMBERS if plan.numbers.different else sql.COUNT_DIFFERENT
-        query = plan.numbers.query
-        return access.number(count.format(numbers=query.text), *query.values) or 0
-    if plan.numbers is not None:
-        query = _found(sql.COUNT_FOUND, [_among(plan.numbers), *map(conditions.check, _cheap_first(plan.others))])
-    else:
-        query = _found(sql.COUNT_FOUND, [conditions.check(part) for part in _cheap_first(parts)])
+    query = _count(access, parts) if parts else Part(sql.COUNT_EVERY)
     return access.number(query.text, *query.values) or 0
 
 
-def _plan(access: Access, parts: list[Condition]) -> Plan:
-    """By the part that the fewest runs fit; by none if all are many, unless `states` does not say all that is asked."""
-    best: tuple[int, Numbers, Condition] | None = None
-    for part in parts[:PARTS_WEIGHED]:
-        numbers = conditions.numbers(part)
-        if numbers is None:
-            continue
-        size = _size(access, numbers)
-        if size >= RARE and conditions.is_of_states(part) and len(parts) > 1:
-            continue
-        if best is None or size < best[0]:
-            best = size, numbers, part
-    if best is None:
-        return Plan(None, False, parts)
-    size, numbers, chosen = best
-    return Plan(numbers, size < RARE, [part for part in parts if part is not chosen])
+def _every(before: int | None) -> Part:
+    if before is None:
+        return Part(sql.EVERY_NUMBER)
+    return Part(f"{sql.EVERY_NUMBER} where {sql.NUMBER_BEFORE}", (before,))
+
+
+def _page(access: Access, parts: list[Condition], before: int | None) -> Part:
+    checks = [] if before is None else [Part(sql.BEFORE, (before,))]
+    rarest = _rarest(access, _indexed(parts))
+    if rarest is not None:
+        return _found(sql.FOUND_NUMBERS, [*checks, _among(rarest.numbers), *_checks(parts, [rarest])])
+    return _found(sql.FOUND_NUMBERS, [*checks, *_checks(parts)])
+
+
+def _count(access: Access, parts: list[Condition]) -> Part:
+    indexed = _indexed(parts)
+    if indexed and len(parts) == 1:
+        query, different, _ = indexed[0].numbers
+        return Part((sql.COUNT_NUMBERS if different else sql.COUNT_DIFFERENT).format(numbers=query.text), query.values)
+    rarest = _rarest(access, indexed)
+    if rarest is not None:
+        return _found(sql.COUNT_FOUND, [_among(rarest.numbers), *_checks(parts, [rarest])])
+    return _count_merged(parts, [each for each in indexed if each.numbers.ordered])
+
+
+def _count_merged(parts: list[Condition], ordered: list[Indexed]) -> Part:
+    """By what several indexes have in common, which SQLite merges, as all of them give the numbers in order."""
+    if len(ordered) == len(parts) and not all(conditions.is_of_states(part) for part in parts):
+        queries = [each.numbers.query for each in ordered]
+    else:
+        ordered = [each for each in ordered if not conditions.is_of_states(each.part)]
+        if not ordered:
+            return _found(sql.COUNT_FOUND, _checks(parts))
+        queries = [*(each.numbers.query for each in ordered), _found(sql.FOUND_NUMBERS, _checks(parts, ordered))]
+    numbers = sql.INTERSECTED.join(query.text for query in queries) + sql.IN_ORDER
+    return Part(sql.COUNT_NUMBERS.format(numbers=numbers), conditions.values_of(queries))
+
+
+def _indexed(parts: list[Condition]) -> list[Indexed]:
+    found = [(part, conditions.numbers(part)) for part in parts[:PARTS_WEIGHED]]
+    return [Indexed(part, numbers) for part, numbers in found if numbers is not None]
+
+
+def _rarest(access: Access, indexed: list[Indexed]) -> Indexed | None:
+    """The part that the fewest runs fit, if they are few."""
+    sizes = [(_size(access, each.numbers), number) for number, each in enumerate(indexed)]
+    smallest, number = min(sizes, default=(RARE, 0))
+    return indexed[number] if smallest < RARE else None
 
 
 def _size(access: Access, numbers: Numbers) -> int:
@@ -91,8 +103,10 @@ def _among(numbers: Numbers) -> Part:
     return Part(sql.AMONG.format(numbers=numbers.query.text), numbers.query.values)
 
 
-def _cheap_first(parts: list[Condition]) -> list[Condition]:
-    return sorted(parts, key=conditions.is_of_states, reverse=True)
+def _checks(parts: list[Condition], done: Sequence[Indexed] = ()) -> list[Part]:
+    """Of what is not done otherwise; the cheap ones first."""
+    left = [part for part in parts if all(part is not each.part for each in done)]
+    return [conditions.check(part) for part in sorted(left, key=conditions.is_of_states, reverse=True)]
 
 
 def _found(statement: str, checks: list[Part]) -> Part:

@@ -81,9 +81,15 @@ select runs.*, states.* from (
     {numbers} order by number desc limit ?
 ) as chosen left join runs using (number) left join states on states.number = chosen.number
 order by chosen.number desc"""
-BEFORE = "number < ?"
-AMONG = "number in ({numbers})"
+BEFORE = "states.number < ?"
+NUMBER_BEFORE = "number < ?"
+AMONG = "states.number in ({numbers})"
+INTERSECTED = " intersect "
+IN_ORDER = " order by 1"
 WITH_ATTRIBUTE = "exists (select 1 from attributes where run = states.number and name = ? and {comparison})"
+WITH_ATTRIBUTE_AS = """exists (
+    select 1 from attributes indexed by attributes_by_value where name = ? and {comparison} and run = states.number
+)"""
 WITH_FACT = "exists (select 1 from runs where runs.number = states.number and {comparison})"
 NUMBERS_BY = {  # the index of each field that has one
     "status": "select number from states indexed by states_by_status where {comparison}",
