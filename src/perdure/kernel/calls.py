@@ -173,9 +173,9 @@ def side_effect(executor: Executor, unit: Unit, name: str, call: Callable[[], ob
         try:
             value = executor.read_only(f"side effect `{name}`", call)
             encoded = codec.encode(value, f"the value of side effect `{name}`")
-        except SchedulerViolation:
+        except (SchedulerViolation, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             encoded, failed = encode_failure(failure_from(error)), True
     note(executor, unit, "record_side_effect", name, one(encoded), {"failed": True} if failed else None)
     if failed:

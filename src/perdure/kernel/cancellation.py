@@ -6,7 +6,6 @@ paused tasks, unit by unit. kernel.futures raises again at every later pause.
 
 from __future__ import annotations
 
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,27 +16,43 @@ from perdure.kernel.scopes import Scope
 
 
 def cancel_scope(desk: Desk, scope: Scope, reason: str = "") -> None:
-    """Cancel a scope: mark it, then interrupt what is open and paused in it, in unit order."""
+    """Cancel a scope: mark it, then interrupt what is open and paused in it, in unit order.
+
+    To interrupt one unit may cancel others: a scope of its own, a task that it waits for. What the sweep reaches
+    anyway is left to it, so that the order is that of the units whoever waits for whom.
+    """
     if scope.cancelled:
         return
     scope.cancelled = True
     scope.reason = reason
-    desk.loop.scopes_cancelled += 1
+    loop = desk.loop
+    loop.scopes_cancelled += 1
+    outer = loop.sweeping
+    if outer is None:
+        _sweep(desk, scope)
+    elif not scope.is_reached_by(outer):
+        loop.sweeping = None
+        _sweep(desk, scope)
+        loop.sweeping = outer
+
+
+def _sweep(desk: Desk, scope: Scope) -> None:
+    loop = desk.loop
     by_unit: dict[Any, list[Any]] = {}
     for operation in desk.open_operations():
-        if _reached(operation.scope, scope) and getattr(operation, "owner", None) is None:
+        if operation.scope.is_reached_by(scope) and getattr(operation, "owner", None) is None:
             by_unit.setdefault(operation.unit, []).append(operation)
-    for unit in sorted({**by_unit, **desk.loop.units}, key=lambda unit: unit.key):
-        for operation in by_unit.get(unit, ()):
-            operation.cancel()
-        for task in list(unit.tasks):
-            if task is not desk.loop.task and _reached(task.scope, scope):
-                task.interrupt()
-    desk.mailbox.abandon(partial(_reached, cancelled=scope))
-
-
-def _reached(inner: Scope, cancelled: Scope) -> bool:
-    return inner.within(cancelled) and not inner.shielded_from(cancelled)
+    loop.sweeping = scope
+    try:
+        for unit in sorted({**by_unit, **loop.units}, key=lambda unit: unit.key):
+            for operation in by_unit.get(unit, ()):
+                operation.cancel()
+            for task in list(unit.tasks):
+                if task is not loop.task and task.scope.is_reached_by(scope):
+                    task.interrupt()
+    finally:
+        loop.sweeping = None
+    desk.mailbox.abandon(scope)
 
 
 class CancelScope:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from perdure.kernel.futures import CancelledError, RunEnds, UnitTask
+from perdure.kernel.futures import UnitTask
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.units import Unit
 
@@ -38,10 +38,10 @@ def _close(loop: WorkflowLoop, task: UnitTask) -> None:
     for _ in range(CLOSING_ATTEMPTS_MAX):
         try:
             pause = task.context.run(task.coroutine.throw, GeneratorExit())
-        except (Exception, GeneratorExit, CancelledError, RunEnds):
-            break
-        except BaseException as error:
+        except KeyboardInterrupt as error:
             _abandon(loop, task, f"was stopped by {type(error).__name__}")
+            break
+        except BaseException:  # whatever it raised, it has ended
             break
         if getattr(pause, "_asyncio_future_blocking", False):
             pause._asyncio_future_blocking = False  # else the next await of it fails at once, without a pause
@@ -63,7 +63,9 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
     for _ in range(CLOSING_ATTEMPTS_MAX):
         try:
             closing.send(None)
-        except (Exception, GeneratorExit, CancelledError, RunEnds):
+        except KeyboardInterrupt:
+            break
+        except BaseException:
             return
     ABANDONED.append(generator)
 

@@ -47,7 +47,9 @@ class Condition(LoopFuture):
             return
         try:
             holds = self.holds()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self._leave()
             self.set_exception(error)
         else:

@@ -17,7 +17,7 @@ from typing import Any, cast
 from perdure.errors import InvalidValue
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
-from perdure.kernel.futures import CancelledError, Joint, LoopFuture, UnitTask
+from perdure.kernel.futures import Joint, LoopFuture, UnitTask, is_outcome
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import BRANCH, Unit
 
@@ -117,7 +117,9 @@ class Each:
                 return
             try:
                 item = next(source, EXHAUSTED)
-            except Exception as error:  # raised behind the results of the items before
+            except BaseException as error:  # raised behind the results of the items before
+                if not is_outcome(self._desk.loop, error):
+                    raise
                 self._pull_error = error
                 item = EXHAUSTED
             if item is EXHAUSTED:
@@ -137,7 +139,9 @@ class Each:
                     await self._room
                 if self._failure is not None:
                     break
-        except (Exception, CancelledError) as error:
+        except BaseException as error:
+            if not is_outcome(self._desk.loop, error):
+                raise
             self._pull_error = error
         finally:
             self._exhausted = True
@@ -161,8 +165,9 @@ class Each:
             failure: BaseException = RuntimeError("a function over items raised StopAsyncIteration")
             self._note_failure(failure)
             raise failure from error
-        except (Exception, CancelledError) as error:
-            self._note_failure(error)
+        except BaseException as error:
+            if is_outcome(self._desk.loop, error):
+                self._note_failure(error)
             raise
 
     def _note_failure(self, error: BaseException) -> None:

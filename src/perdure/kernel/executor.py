@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from perdure import codec
-from perdure.errors import InternalError, NondeterminismError, RunClosed
+from perdure.errors import InternalError, NondeterminismError, RunClosed, SchedulerViolation
 from perdure.kernel import endings, primitives
 from perdure.kernel.callsite import defined_at
 from perdure.kernel.cancellation import cancel_scope
@@ -121,9 +121,12 @@ class Executor(Desk):
             if self.matcher.doomed and type(error) is not NondeterminismError:
                 raise self.matcher.mismatch(self.commands) from error
             raise
-        except BaseException:
+        except KeyboardInterrupt:
             self.close()
             raise
+        except BaseException as error:  # of a policy, or of a class that is being read: never the end of a worker
+            self.close()
+            raise SchedulerViolation(_left_the_turn(error)) from error
         finally:
             self.loop.leave()
 
@@ -313,6 +316,13 @@ class Executor(Desk):
         reports = tuple(self.loop.reports)
         self.loop.reports.clear()
         return reports
+
+
+def _left_the_turn(error: BaseException) -> str:
+    return (
+        f"{type(error).__name__} was raised where no unit of the workflow could take it: {error}. Nothing was "
+        "committed. Let what the kernel calls (a policy, the constructor of a class) raise an Exception instead"
+    )
 
 
 def _sorted_jobs(

@@ -38,17 +38,24 @@ class RunEnds(BaseException):
     """Unwinds workflow code after `continue_as_new`. No Exception, so that `except Exception` lets it pass."""
 
 
+def is_outcome(loop: TaskLoop, error: BaseException) -> bool:
+    """Whether what a strand of workflow code raised is what became of it; else the turn or the run is over with it."""
+    return not (loop.closing or isinstance(error, KeyboardInterrupt | RunEnds))
+
+
 class TaskLoop(Protocol):
     """What futures and tasks ask of kernel.loop."""
 
     turn: int
+    closing: bool
     futures_hashed: int
     salt: int
     scopes_cancelled: int
     settlements: int
+    sweeping: Scope | None
     task: UnitTask | None
 
-    def cancel_after_step(self, task: UnitTask, message: Any) -> None: ...
+    def defers_cancel(self, task: UnitTask, message: Any) -> bool: ...
     def queue_yield(self, task: UnitTask) -> None: ...
     def queue_wake(self, task: UnitTask) -> None: ...
     def queue_ending(self, ending: Ending) -> None: ...
@@ -238,7 +245,8 @@ class UnitTask(LoopFuture):
         if self.done():
             return False
         self._cancels += 1
-        self.loop.cancel_after_step(self, msg)
+        if not self.loop.defers_cancel(self, msg):
+            self.deliver_cancel(msg)
         return True
 
     def cancelling(self) -> int:
@@ -267,17 +275,25 @@ class UnitTask(LoopFuture):
         """The callback by which an awaited future wakes it. The loop queues it and calls `advance`."""
 
     def deliver_cancel(self, message: Any) -> None:
-        """Carry out a request that `cancel` made, unless it was taken back or the task has ended."""
-        if self.done() or not self._cancels:
-            return
-        self._text = message
-        if (
-            self.waiter is None
-            or self.waiter.done()
-            or self.scope.shielded_from(self.base)
-            or not self.waiter.cancel(message)
-        ):
-            self._must_cancel = True
+        """Carry out a request that `cancel` made, down a chain of tasks that wait for each other, however long."""
+        task = self
+        while True:
+            if task.done() or not task._cancels:  # it has ended, or the request was taken back
+                return
+            if self.loop.sweeping is not None and task.scope.is_reached_by(self.loop.sweeping):
+                return  # it is interrupted when its unit's turn comes (M6)
+            task._text = message
+            waiter = task.waiter
+            if waiter is None or waiter.done() or task.scope.shielded_from(task.base):
+                task._must_cancel = True
+                return
+            if type(waiter) is not UnitTask:
+                task._must_cancel = task._must_cancel or not waiter.cancel(message)
+                return
+            waiter._cancels += 1
+            if self.loop.defers_cancel(waiter, message):
+                return
+            task = waiter
 
     def interrupt(self) -> None:
         """Its scope was cancelled: raise at the pause where it stands. An answer that is there goes first."""
@@ -309,7 +325,9 @@ class UnitTask(LoopFuture):
             super().set_result(stop.value)
         except CancelledError as error:
             super().cancel(*error.args[:1])
-        except (Exception, RunEnds, GeneratorExit, BaseExceptionGroup) as error:
+        except KeyboardInterrupt:  # a person's, or the watchdog's
+            raise
+        except BaseException as error:  # also an exit(): it is what became of the run, and of nothing around it
             super().set_exception(error)
         else:
             self._pause(pause)

@@ -64,6 +64,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         "scopes_cancelled",
         "settlements",
         "stepping",
+        "sweeping",
         "task",
         "turn",
         "units",
@@ -77,6 +78,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.futures_hashed = 0
         self.gathers_hashed = 0
         self.scopes_cancelled = 0
+        self.sweeping: Scope | None = None  # the scope whose units are being interrupted
         self.settlements = 0  # answers that came, tasks that ended: which of two was first (K13)
         self.ready: list[Unit] = []
         self.units: dict[Unit, None] = {}  # those with a live task, in the order of creation
@@ -126,11 +128,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                 else:
                     try:
                         entry.run()
-                    except PerdureError:
+                    except (PerdureError, KeyboardInterrupt):
                         raise
                     except RunEnds:
                         pass  # the run is decided, and a callback has nothing to unwind
-                    except Exception as error:  # asyncio's rule: it is reported, and everything else goes on
+                    except BaseException as error:  # asyncio's rule: it is reported, and everything else goes on
                         self.call_exception_handler({"message": f"a callback of {unit} failed", "exception": error})
         finally:
             del queue[:done]
@@ -209,12 +211,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """The task has yielded: it goes on in its unit's next step, not in this one."""
         self._yielded.append(task)
 
-    def cancel_after_step(self, task: UnitTask, message: Any) -> None:
-        """Deliver a cancellation: within one unit at once, else after the step, in the order of the units."""
+    def defers_cancel(self, task: UnitTask, message: Any) -> bool:
+        """Keep a cancellation until after the step, in unit order. False: in its own unit it is delivered at once."""
         if self.stepping is None or self.stepping is task.unit:
-            task.deliver_cancel(message)
-        else:
-            self._cancels.append((task, message))
+            return False
+        self._cancels.append((task, message))
+        return True
 
     # --- what asyncio asks of a loop --------------------------------------------------------------
 

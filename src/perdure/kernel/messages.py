@@ -20,9 +20,10 @@ from perdure.errors import InvalidValue
 from perdure.kernel.callsite import defined_at
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import decide, of_error
-from perdure.kernel.futures import AnsweredFuture, CancelledError
+from perdure.kernel.futures import AnsweredFuture, CancelledError, is_outcome
 from perdure.kernel.operations import NO_DEFAULT, Deadline
 from perdure.kernel.program import Handler, read_arguments
+from perdure.kernel.scopes import Scope
 from perdure.kernel.units import HANDLER, Unit
 from perdure.model import jobs
 
@@ -253,10 +254,10 @@ class Mailbox:
         letters = self.buffered(self._buffered)
         return [jobs.Signalled(letter.name, letter.encoded, letter.message_id) for letter in letters]
 
-    def abandon(self, reached: Callable[[Any], bool]) -> None:
+    def abandon(self, cancelled: Scope) -> None:
         """Take back what was served in a scope that is cancelled now, and not read."""
         for receiver in self._served:
-            if reached(receiver.scope):
+            if receiver.scope.is_reached_by(cancelled):
                 receiver.abandon()
 
     def forget(self, receiver: Receiver) -> None:
@@ -278,7 +279,11 @@ class Mailbox:
             outcome = handler.call(self._desk.instance, *arguments)
             if inspect.isawaitable(outcome):
                 await outcome
-        except Exception as error:
+        except CancelledError:
+            raise
+        except BaseException as error:
+            if not is_outcome(self._desk.loop, error):
+                raise
             decide(self._desk, of_error(error))
 
 

@@ -17,7 +17,7 @@ from perdure.errors import Failure, UsageError
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import failure_from
-from perdure.kernel.futures import CancelledError, Joint, LoopFuture
+from perdure.kernel.futures import CancelledError, Joint, LoopFuture, is_outcome
 from perdure.kernel.messages import Letter
 from perdure.kernel.operations import start_deadline
 from perdure.kernel.program import Handler, read_arguments
@@ -180,7 +180,7 @@ class Phase:
                 if inspect.isawaitable(outcome):
                     outcome = await outcome
                 self._take_outcome(outcome, unit, update)
-            except (Exception, CancelledError) as error:  # the verdict, before the next one is admitted
+            except BaseException as error:  # the verdict, before the next one is admitted
                 self._note_error(error, update)
             finally:
                 self._admit_next()
@@ -226,7 +226,7 @@ class Phase:
     async def _rest(self, coroutine: Coroutine[Any, Any, Any], update: Update | None) -> None:
         try:
             value = await coroutine
-        except (Exception, CancelledError) as error:
+        except BaseException as error:
             self._note_error(error, update)
         else:
             if update is not None:
@@ -235,6 +235,8 @@ class Phase:
             self._ended_one()
 
     def _note_error(self, error: BaseException, update: Update | None) -> None:
+        if not is_outcome(self.desk.loop, error):
+            raise error
         if update is not None:
             self.desk.updates.fail(update, failure_from(error))
         elif not (isinstance(error, CancelledError) and self.scope.interrupted()):

@@ -38,6 +38,10 @@ class Scope:
             scope = scope.parent
         return False
 
+    def is_reached_by(self, cancelled: Scope) -> bool:
+        """Whether the cancellation of `cancelled` counts in here: this scope lies in it, and no shield between."""
+        return self.within(cancelled) and not self.shielded_from(cancelled)
+
     def within(self, outer: Scope) -> bool:
         """Whether this scope is `outer` or lies inside it."""
         scope: Scope | None = self

@@ -15,7 +15,7 @@ from perdure import codec
 from perdure.errors import Failure, InvalidValue
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import encode_failure, failure_from, one
-from perdure.kernel.futures import CancelledError
+from perdure.kernel.futures import is_outcome
 from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.units import Unit
 from perdure.model import jobs
@@ -70,7 +70,9 @@ class Updates:
             if job.validate and handler.validate is not None and not self._desk.matcher.replaying:
                 target = self._desk.instance if phase is None else phase.state
                 self._desk.read_only("a validator", handler.validate, target, *arguments)
-        except Exception as error:  # a violation fails the turn all the same
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a violation fails the turn all the same
             return self._reject(job, failure_from(error))
         if phase is not None:
             phase.take_update(job, arguments)
@@ -147,7 +149,9 @@ class Updates:
             outcome = handler.call(self._desk.instance, *arguments)
             if inspect.isawaitable(outcome):
                 outcome = await outcome
-        except (Exception, CancelledError) as error:
+        except BaseException as error:
+            if not is_outcome(self._desk.loop, error):
+                raise
             self.fail(update, failure_from(error))
         else:
             self.complete(update, outcome)
@@ -163,7 +167,9 @@ def answer_query(desk: Desk, job: jobs.Queried) -> Answered:
         arguments = read_arguments(handler, job.encoded, f"query `{job.name}`")
         value = desk.read_only("a query", handler.call, desk.instance, *arguments)
         return Answered(job.id, "query", codec.plain(codec.encode(value, f"the answer of query `{job.name}`")))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return Answered(job.id, "query", error=failure_from(error))
     finally:
         desk.loop.violation = None
