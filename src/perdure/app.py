@@ -35,7 +35,6 @@ from perdure.pipelines.declare import Pipeline
 from perdure.pipelines.host import Host
 from perdure.pipelines.means import Means
 from perdure.pipelines.policy import PipelinePolicy
-from perdure.stores.pipeline_port import PipelineStores
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Start
 from perdure.stores.urls import store_of
@@ -118,9 +117,7 @@ class Client(RunClient):
         self._unsubscribe = None
         super().__init__(store, registry, clock=clock, rng=surroundings.get("rng") or random.Random())
         self._host: Host | None = None
-        self._pipelines = Pipelines(
-            cast("PipelineStores", store), clock, policy or PipelinePolicy(), self._new_id, lambda: self._host
-        )
+        self._pipelines = Pipelines(store, clock, policy or PipelinePolicy(), self._new_id, lambda: self._host)
 
     def _new_id(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
@@ -190,7 +187,7 @@ class Engine(Client):
             return self._to_start(workflow, args, {} if id is None else {"id": id})
 
         return Means(
-            store=cast("PipelineStores", self.store),
+            store=self.store,
             clock=self._clock,
             policy=policy,
             new_id=self._new_id,

@@ -20,9 +20,9 @@ from perdure.pipelines.records import (
     times_of,
 )
 from perdure.pipelines.scheduling import Consumer, Producer, Start
+from perdure.stores.memory import MemoryStore
 from perdure.stores.pipeline_records import Decision, NewEvent, RunBeginning, RunCommit, RunFailure, Times
 from perdure.testing.clock import VirtualClock
-from tests.pipelines.test_pipeline_store import Store
 
 POLICY = PipelinePolicy()
 
@@ -43,8 +43,8 @@ def declared() -> Pipeline:
     return mail
 
 
-async def opened() -> tuple[Store, int, Pipeline]:
-    store, mail = Store(VirtualClock()), declared()
+async def opened() -> tuple[MemoryStore, int, Pipeline]:
+    store, mail = MemoryStore(VirtualClock()), declared()
     await store.open()
     owner = (await store.open_lease("w", {}, 10)).number
     await store.deploy_pipeline(deployment_of(mail))

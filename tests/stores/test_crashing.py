@@ -165,5 +165,5 @@ def test_every_call_of_the_port_is_a_look_or_counts() -> None:
     looks = {name for name, trail in counted.items() if trail == []}
     assert all(trail == [name] for name, trail in counted.items() if name not in looks)
     assert looks - {"open", "close", "verify", "counts"} == {
-        name for name in counted if name.startswith(("get_", "list_", "count_"))
+        name for name in counted if name.startswith(("get_", "list_", "count_", "view_", "peek_"))
     }

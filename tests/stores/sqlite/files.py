@@ -10,6 +10,15 @@ from typing import Any, TypeVar
 import apsw
 
 from perdure.clock import Clock, SystemClock
+from perdure.stores.pipeline_records import (
+    NewEvent,
+    NewHandler,
+    NewPipeline,
+    Preparation,
+    RunBeginning,
+    RunCommit,
+    Times,
+)
 from perdure.stores.records import Closing, NewPromise, NewTask, Run, Settlement, UpdateAnswer
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing.conformance.making import JOB, a_child, a_commit, a_start, a_task
@@ -79,7 +88,29 @@ async def fill(store: SqliteStore, width: int = 4) -> int:
                 await end(store, run)
         await store.ask(f"o-{number}", None, "total", b"[]")
     await store.answer(1, b"7")
+    await _fill_pipelines(store, lease.number, width)
     return lease.number
+
+
+async def _fill_pipelines(store: SqliteStore, owner: int, width: int) -> None:
+    """A pipeline with runs that have ended, one that is under way, and events of every status."""
+    handlers = (NewHandler(name="poll", kind="producer"), NewHandler(name="sheet", kind="consumer", topics=("inbox",)))
+    await store.deploy_pipeline(NewPipeline(name="mail", digest="1", topics=("inbox", "rows"), handlers=handlers))
+    await store.claim_pipeline(owner, "mail")
+    ids = [f"m-{number}" for number in range(4 * width)]
+    events = [NewEvent(topic="inbox", message_id=id, payload=b"7", causes=("a/b",)) for id in ids]
+    await store.publish_events("mail", events)
+    await store.skip_event("mail", "inbox", ids.pop(0))
+    for number in range(width):
+        run = f"r-{number}"
+        await store.begin_run(owner, "mail", RunBeginning(run=run, handler="sheet", key=f"k-{number}"))
+        reserve = {"inbox": (ids.pop(0), ids.pop(0))}
+        await store.save_prepared(owner, "mail", Preparation(run=run, prepared=b"{}", reserve=reserve, wake_us=5))
+        await store.begin_mutation(owner, "mail", run, "append")
+        if number < width - 1:
+            await store.end_mutation(owner, "mail", run, "success", b"7")
+            row = NewEvent(topic="rows", message_id=run, payload=b"[]")
+            await store.commit_run(owner, "mail", RunCommit(run=run, state=b"1", times=Times(wake_us=9), events=(row,)))
 
 
 async def end(store: SqliteStore, run: Run) -> None:

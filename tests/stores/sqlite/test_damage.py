@@ -37,6 +37,11 @@ TABLES = (
     "questions",
     "counters",
     "migrations",
+    "pipelines",
+    "handlers",
+    "handler_runs",
+    "topics",
+    "events",
 )
 WIDTH = 4
 MISSING = "missing"
@@ -133,7 +138,19 @@ async def answers(store: SqliteStore) -> dict[str, Any]:
     await ask("leases", store.list_leases())
     await ask("cancelled", store.list_cancelled(1))
     await ask("questions", store.list_questions(["order"]))
+    await ask("pipelines", store.list_pipelines())
+    await ask("view", _view(store))
+    await ask("handler runs", store.list_handler_runs("mail", 100))
+    await ask("last handler runs", store.list_last_handler_runs("mail", 2))
+    for topic in ("inbox", "rows"):
+        await ask(f"pending {topic}", store.peek_events("mail", topic, 100))
+        await ask(f"events {topic}", store.list_events("mail", topic, 100))
     return found
+
+
+async def _view(store: SqliteStore) -> Any:
+    """All of it but for which event is the newest: that only says when to look."""
+    return replace(await store.view_pipeline("mail"), newest={})
 
 
 def is_right(name: str, got: Any, truth: Any) -> bool:

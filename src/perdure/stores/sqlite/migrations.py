@@ -12,7 +12,7 @@ from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.rows import damaged, sealed, verified
 
 APPLICATION_ID = 0x50726475  # "Prdu", in the header of every file that is ours
-NEWEST = 1
+NEWEST = 2
 _CREATE = """
 create table if not exists migrations (number integer primary key, script text not null, seal blob not null) strict"""
 _INSERT = "insert into migrations values (?,?,?)"

@@ -25,6 +25,7 @@ from perdure.stores.sqlite.lines import StraightLine, ThreadLine, in_thread
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.opening import open_reader, open_writer
 from perdure.stores.sqlite.part import Lines
+from perdure.stores.sqlite.pipeline_sides import SqliteEvents, SqliteHandlerRuns, SqlitePipelines
 from perdure.stores.sqlite.sides import (
     SqliteLeases,
     SqliteMessages,
@@ -36,7 +37,17 @@ from perdure.stores.sqlite.sides import (
 from perdure.stores.sqlite.verify import verify
 
 
-class SqliteStore(SqliteRuns, SqliteMessages, SqliteTurns, SqliteTasks, SqliteLeases, SqliteQuestions):
+class SqliteStore(
+    SqliteRuns,
+    SqliteMessages,
+    SqliteTurns,
+    SqliteTasks,
+    SqliteLeases,
+    SqliteQuestions,
+    SqlitePipelines,
+    SqliteHandlerRuns,
+    SqliteEvents,
+):
     """perdure.stores.port.Store in a file, which several processes may use. Its leases end with it at the latest.
 
     Without `threads` everything happens on the calling thread, and changes by other processes are not noticed.

@@ -12,7 +12,7 @@ from functools import partial
 from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
-from perdure.stores.sqlite import attributes, leases, messages, sql, states, tasks
+from perdure.stores.sqlite import attributes, events, leases, messages, sql, states, tasks
 from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others
@@ -109,6 +109,8 @@ def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Commit
         tasks.add(access, state, commit.owner, commit.new_tasks)
     for cancel in commit.cancels:
         tasks.cancel(access, state, cancel.id, cancel.answer)
+    if commit.events:
+        events.publish_turn(access, commit.events)
     orders = commit.children or commit.sent or commit.promises or commit.answers or commit.closing
     told = _order(access, state, commit, claims) if orders else None
     if commit.closing is not None and told is not None:

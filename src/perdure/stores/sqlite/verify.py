@@ -1,23 +1,20 @@
 """Verification: everything is read, and what is damaged is listed (E9).
 
-Rows are read with their texts as bytes, so that one that is no text hides no other. The tables that belong to runs are
-gone through side by side, in the order of runs: what is kept in memory is one run.
+The tables that belong to runs are gone through side by side, in the order of runs: what is kept in memory is one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import apsw
 
 from perdure.errors import StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_TURN, Damage, NewRun, Turn
-from perdure.stores.sqlite import attributes, counters, migrations, sql
+from perdure.stores.sqlite import attributes, counters, migrations, pipeline_verify, sql
 from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.rows import (
-    DamagedRow,
     State,
     damaged,
     key_of,
@@ -31,9 +28,9 @@ from perdure.stores.sqlite.rows import (
     read_update,
     run_of,
 )
+from perdure.stores.sqlite.streams import Read, Stream, damage_of, read_all, read_one
 from perdure.stores.sqlite.worker_rows import read_lease, read_question
 
-Read = Callable[[Row], Any]
 ORDERS = {
     "runs": ("number", 0),
     "states": ("number", 0),
@@ -54,10 +51,6 @@ KEPT: tuple[tuple[str, Read], ...] = (
     ("updates", read_update),
     ("promises", read_promise),
 )
-READABLE = {  # how a column is read that may hold texts; where any value may be, none is a blob
-    "TEXT": "cast({column} as blob)",
-    "ANY": "case typeof({column}) when 'text' then cast({column} as blob) when 'blob' then null else {column} end",
-}
 COUNTED = ("message_ids", "updates", "promises")
 
 
@@ -66,10 +59,11 @@ def verify(access: Access) -> list[Damage]:
     found = [*_structure(access), *_of_runs(access)]
     found += _of_counted(access, "leases", read_lease)
     found += _of_counted(access, "questions", read_question)
+    found += pipeline_verify.verify(access)
     try:
         migrations.read_applied(access)
     except StoreCorrupt as error:
-        found.append(_damage("migrations", "-", error))
+        found.append(damage_of("migrations", "-", error))
     return list(dict.fromkeys(found))
 
 
@@ -87,13 +81,13 @@ def _structure(access: Access) -> Iterator[Damage]:
 def _of_counted(access: Access, table: str, read: Read) -> Iterator[Damage]:
     """A table whose rows are counted."""
     amount = 0
-    for row in _Stream(access, table).rest():
+    for row in Stream(access, table, *ORDERS[table]).rest():
         amount += 1
-        yield from _try(table, row, read)
+        yield from read_one(table, row, read)[1]
     try:
         last, expected = counters.read(access, table)
     except StoreCorrupt as error:
-        yield _damage("counters", table, error)
+        yield damage_of("counters", table, error)
         return
     if amount != expected:
         yield Damage(table=table, row="-", problem=f"there are {amount}, and should be {expected}, up to number {last}")
@@ -103,7 +97,7 @@ def _of_counted(access: Access, table: str, read: Read) -> Iterator[Damage]:
 
 
 def _of_runs(access: Access) -> Iterator[Damage]:
-    streams = {table: _Stream(access, table) for table in ORDERS if table not in ("leases", "questions")}
+    streams = {table: Stream(access, table, *ORDERS[table]) for table in ORDERS if table not in ("leases", "questions")}
     expected = 1
     while keys := [stream.key for stream in streams.values() if stream.key is not None]:
         number = min(keys)
@@ -120,21 +114,21 @@ def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
     found: list[Damage] = []
     for row in rows["runs"]:
         run_id = row[1] if isinstance(row[1], str) else None
-        facts, damages = _read("runs", row, read_facts, run_id)
+        facts, damages = read_one("runs", row, read_facts, run_id)
         found += damages
     for row in rows["states"]:
-        state, damages = _read("states", row, read_state, run_id)
+        state, damages = read_one("states", row, read_state, run_id)
         found += damages
     for table in ("runs", "states"):
         if not rows[table]:
             found.append(Damage(table=table, row=str(number), problem="it is missing", run_id=run_id))
-    turns, damages = _read_all("turns", rows["turns"], lambda row: read_turn(row, run_id), run_id)
+    turns, damages = read_all("turns", rows["turns"], lambda row: read_turn(row, run_id), run_id)
     found += damages
-    messages, damages = _read_all("messages", rows["messages"], lambda row: read_message(row, run_id), run_id)
+    messages, damages = read_all("messages", rows["messages"], lambda row: read_message(row, run_id), run_id)
     found += damages
     for table, read in KEPT:
-        found += _read_all(table, rows[table], read, run_id)[1]
-    named, damages = _read_all("attributes", rows["attributes"], attributes.read, run_id)
+        found += read_all(table, rows[table], read, run_id)[1]
+    named, damages = read_all("attributes", rows["attributes"], attributes.read, run_id)
     found += damages
     if facts is not None and state is not None and not found:
         try:
@@ -142,7 +136,7 @@ def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
             _fit_kept(facts, state, rows)
             attributes.fit(state, named, facts[1].run_id)
         except StoreCorrupt as error:
-            found.append(_damage("turns", str(number), error, run_id))
+            found.append(damage_of("turns", str(number), error, run_id))
     yield from found
 
 
@@ -167,77 +161,3 @@ def _fit_kept(whole: tuple[int, NewRun, int], state: State, rows: dict[str, list
         if there != counted:
             problem = f"there are {there} rows, and should be {counted}"
             raise damaged(table, f"of run {number}", problem, facts.run_id)
-
-
-def _read_all(table: str, rows: list[Row], read: Read, run_id: str | None) -> tuple[list[Any], list[Damage]]:
-    whole: list[Any] = []
-    found: list[Damage] = []
-    for row in rows:
-        value, damages = _read(table, row, read, run_id)
-        found += damages
-        whole.append(value)
-    return whole, found
-
-
-def _read(table: str, row: Row, read: Read, run_id: str | None) -> tuple[Any, list[Damage]]:
-    try:
-        return read(row), []
-    except StoreCorrupt as error:
-        return None, [_damage(table, key_of(row[0]), error, run_id)]
-
-
-def _try(table: str, row: Row, read: Read) -> list[Damage]:
-    return _read(table, row, read, None)[1]
-
-
-def _damage(table: str, row: str, error: StoreCorrupt, run_id: str | None = None) -> Damage:
-    if isinstance(error, DamagedRow):
-        found = error.damage
-        return found if found.run_id else Damage(found.table, found.row, found.problem, run_id)
-    return Damage(table=table, row=row, problem=str(error), run_id=run_id)
-
-
-class _Stream:
-    """The rows of a table in the order of what they belong to."""
-
-    def __init__(self, access: Access, table: str) -> None:
-        order, self._key_at = ORDERS[table]
-        columns = access.rows(f"pragma table_info({table})")
-        self._texts = [at for at, column in enumerate(columns) if column[2] in READABLE]
-        chosen = [READABLE.get(str(column[2]), "{column}").format(column=column[1]) for column in columns]
-        self._rows = access.each(f"select {', '.join(chosen)} from {table} order by {order}")
-        self._next = next(self._rows, None)
-
-    @property
-    def key(self) -> int | None:
-        """What the next row belongs to; None at the end."""
-        key = None if self._next is None else self._next[self._key_at]
-        return key if isinstance(key, int) else None
-
-    def take(self, key: int) -> Iterator[Row]:
-        """The rows that belong to this one."""
-        while self._next is not None and self.key == key:
-            yield self._readable(self._next)
-            self._next = next(self._rows, None)
-
-    def rest(self) -> Iterator[Row]:
-        """All that are left."""
-        while self._next is not None:
-            yield self._readable(self._next)
-            self._next = next(self._rows, None)
-
-    def _readable(self, row: Row) -> Row:
-        """The row with its texts; what is no text stays as bytes, and fits no seal."""
-        values = list(row)
-        for at in self._texts:
-            value = values[at]
-            if isinstance(value, bytes):
-                values[at] = _text(value)
-        return tuple(values)
-
-
-def _text(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return b"\xff" + value  # base64 of this is no text that was ever there
