@@ -21,13 +21,13 @@ class Registry:
         self.workflows: dict[str, Workflow[..., Any]] = {}
         self.activities: dict[str, Activity[..., Any]] = {}
         self._versions: dict[str, dict[str | None, Workflow[..., Any]]] = {}
-        for workflow in workflows:
+        for workflow in _listed(workflows, "workflows"):
             definition = definition_of(workflow)
             versions = self._versions.setdefault(definition.name, {})
             _add(versions, definition.version, definition, f"workflows are called `{definition.name}`", "version")
         for name, versions in self._versions.items():
             self.workflows[name] = versions[max(versions, key=_age)]
-        for activity in activities:
+        for activity in _listed(activities, "activities"):
             if not isinstance(activity, Activity):
                 named = getattr(activity, "__name__", None) or repr(activity)
                 raise UsageError(f"{named} is not an activity: decorate it with @activity")
@@ -48,6 +48,13 @@ class Registry:
         if versions is None or version in versions:
             return None if versions is None else versions[version]
         return self.workflows[name] if version is None or set(versions) == {None} else None
+
+
+def _listed(given: object, what: str) -> Iterable[object]:
+    if isinstance(given, Iterable) and not isinstance(given, str | type):
+        return cast("Iterable[object]", given)
+    named = getattr(given, "__name__", None) or repr(given)
+    raise UsageError(f"{what}= is a list, not {named}: write {what}=[…], with each of them in it")
 
 
 def _add(known: dict[Any, Any], key: str | None, definition: Any, what: str, by: str = "") -> None:

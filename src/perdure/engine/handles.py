@@ -254,7 +254,7 @@ def message_of(
         return method.name, encoded
     if not isinstance(method, str):
         found = method.kind if isinstance(method, Method) else type(method).__name__
-        raise InvalidValue(f"a {kind.kind} is named by text or by its method, not by {found}")
+        raise InvalidValue(f"the {kind.kind} is named by text or by its method, not by {found}")
     if kwargs:
         raise InvalidValue(f"a {kind.kind} that is named by text takes positional arguments only")
     return check_id(method, f"the name of a {kind.kind}"), codec.encode_arguments(args)
