@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure import (
@@ -25,6 +26,7 @@ from tests.kernel.strands import (
     decided,
     played,
     step,
+    strand,
     strands,
 )
 
@@ -272,3 +274,23 @@ def test_p1_tokens_and_branches_are_asked_for_apart_because_a_choice_belongs_to_
     h = Harness(mixed, 3, policy=new("nondeterministic", seed=9))
     for choice in h.start().choices:
         assert len({type(action) for action in choice.enabled}) == 1
+
+
+def test_p4_a_record_of_many_branches_is_small_and_the_transcript_says_all() -> None:
+    """The set of the round stands in the record once; each entry of the transcript has its whole set."""
+    count = 300
+
+    @workflow
+    async def forks() -> None:
+        await parallel(*(strand(f"s{number}") for number in range(count)))
+
+    h = Harness(forks, policy=new("nondeterministic", seed=3))
+    h.start()
+    (record,) = h.transcript.turns
+    assert len(record.choices) == count + 1
+    assert len(msgspec.json.encode(record.choices)) < 60 * count
+    told = json.loads(h.transcript.to_json())["turns"][0]["choices"]
+    assert [len(entry["enabled"]) for entry in told] == [1, *range(count, 0, -1)]
+    assert h.replay().transcript.to_json() == h.transcript.to_json()
+    again = Harness.replay_transcript(forks, Transcript.from_json(h.transcript.to_json()))
+    assert [Choice.from_record(choice) for turn in again.turns for choice in turn.choices] == get_log(h.policy_state)

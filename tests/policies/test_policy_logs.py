@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import BadLog, Divergence, InvalidValue, UsageError
-from perdure.model.turns import ChoiceRecord
+from perdure.model.turns import ChoiceRecord, KeptChoice
 from perdure.policies import Action, Choice, LogEntry, Policy, Token, XorBranch, choose, from_log, get_log, new
+from perdure.policies.choices import in_full
+from perdure.policies.states import STATES
 
 UNITS = ["/", "/p0", "/p1", "/p10", "/p0#1/p0", "/t3", "/h2", "/h2/a0"]
 tokens = st.sampled_from([Token(unit) for unit in UNITS])
@@ -140,6 +142,32 @@ def test_p2_a_log_goes_through_json_and_comes_back_in_every_form(walk: list[list
         again, replayed = play(walk, from_log(form))
         assert again == chosen
         assert get_log(replayed[-1]) == log
+
+
+@given(walks(), st.integers(0, 12))
+def test_p4_a_record_keeps_a_round_once_and_every_form_gives_it_back_in_full(
+    walk: list[list[Action]], first_step: int
+) -> None:
+    """P2, P4: from any decision on, without those before it."""
+    chosen, states = play(walk, new("nondeterministic", seed=5))
+    state = states[-1]
+    assert isinstance(state, STATES)
+    kept = state.keep(first_step)
+    log = get_log(state, first_step)
+    assert in_full(kept) == [choice.record() for choice in log]
+    assert all(one.enabled is not None for one in kept[:1])
+    assert msgspec.json.decode(msgspec.json.encode(kept), type=tuple[KeptChoice, ...]) == kept
+    again, replayed = play(walk[first_step:], from_log(kept, first_step=first_step))
+    assert again == chosen[first_step:]
+    assert get_log(replayed[-1]) == log
+
+
+def test_p4_what_is_left_of_no_round_is_an_entry_that_is_wrong() -> None:
+    """P2: `from_log` names it."""
+    for kept in ([KeptChoice(0, None, "/")], [KeptChoice(0, ("/", "/p0"), "/"), KeptChoice(1, None, "/")]):
+        with pytest.raises(BadLog) as refused:
+            from_log(kept)
+        assert refused.value.entry == len(kept) - 1
 
 
 def test_a_choice_is_its_three_parts() -> None:

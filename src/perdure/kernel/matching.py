@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from perdure.errors import NondeterminismError
 from perdure.kernel import report
 from perdure.model.commands import CANCELLING, SEQUENCED, TERMINAL, Command
-from perdure.model.turns import ChoiceRecord, TurnRecord
+from perdure.model.turns import KeptChoice, TurnRecord
 
 UPDATE_ANSWERS = frozenset({"accept_update", "reject_update", "complete_update", "fail_update"})
 
@@ -76,7 +76,7 @@ class Strict:
         return None
 
     @property
-    def choices(self) -> tuple[ChoiceRecord, ...]:
+    def choices(self) -> tuple[KeptChoice, ...]:
         """What the policy chose in the recorded turn; all of it is chosen again."""
         return () if self._record is None else self._record.choices
 
@@ -164,7 +164,7 @@ class Names(Strict):
                     of_kind.append(command)
 
     @property
-    def choices(self) -> tuple[ChoiceRecord, ...]:
+    def choices(self) -> tuple[KeptChoice, ...]:
         return ()  # a run may stop short
 
     @property

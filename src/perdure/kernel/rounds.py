@@ -15,7 +15,8 @@ from perdure import policies
 from perdure.errors import Divergence, PerdureError, UsageError
 from perdure.kernel.loop import WorkflowLoop
 from perdure.kernel.units import Unit
-from perdure.model.turns import ChoiceRecord
+from perdure.model.turns import KeptChoice
+from perdure.policies.choices import in_full
 
 _key = attrgetter("key")  # not a function of Python: it is called for every unit of every round
 
@@ -75,13 +76,13 @@ class Rounds:
         self.messages = []
         self._first_step = getattr(self.policy, "step", 0)
 
-    def choices(self, recorded: tuple[ChoiceRecord, ...] = ()) -> tuple[ChoiceRecord, ...]:
+    def choices(self, recorded: tuple[KeptChoice, ...] = ()) -> tuple[KeptChoice, ...]:
         """What the policy chose in this turn. `Divergence` if there is less to choose than was recorded (P3)."""
         if self.policy is None:
             return ()
-        made = tuple(choice.record() for choice in policies.get_log(self.policy, self._first_step))
+        made = self.policy.keep(self._first_step) if isinstance(self.policy, policies.STATES) else ()
         if len(made) < len(recorded):
-            left = policies.Choice.from_record(recorded[len(made)])
+            left = policies.Choice.from_record(in_full(recorded)[len(made)])
             raise Divergence(left.enabled, (), left.step)
         return made
 

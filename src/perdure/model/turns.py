@@ -24,6 +24,14 @@ class ChoiceRecord(msgspec.Struct, frozen=True, gc=False):
     chosen: str | int
 
 
+class KeptChoice(msgspec.Struct, frozen=True, gc=False):
+    """One decision as a turn's record keeps it: `enabled` is None for what is left of the round (P4)."""
+
+    step: int
+    enabled: tuple[str | int, ...] | None
+    chosen: str | int
+
+
 class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One turn as history keeps it."""
 
@@ -31,7 +39,7 @@ class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     now: datetime
     jobs: tuple[Recorded, ...]
     commands: tuple[Command, ...]
-    choices: tuple[ChoiceRecord, ...] = ()
+    choices: tuple[KeptChoice, ...] = ()
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
 from perdure.errors import BadLog, InvalidValue
-from perdure.model.turns import ChoiceRecord
+from perdure.model.turns import ChoiceRecord, KeptChoice
 from perdure.policies.actions import ACTIONS, Action, Token, XorBranch, canonical
 
 _FIELDS = ("step", "enabled", "chosen")
@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 
     def record(self) -> ChoiceRecord:
         """The same as plain data, for a turn's record: units as text, branches as numbers."""
-        return ChoiceRecord(self.step, tuple([_plain(action) for action in self.enabled]), _plain(self.chosen))
+        return ChoiceRecord(self.step, tuple([plain(action) for action in self.enabled]), plain(self.chosen))
 
     @classmethod
     def from_record(cls, record: ChoiceRecord) -> Choice:
@@ -33,7 +33,24 @@ class Choice(NamedTuple):
         return cls(record.step, tuple(_action(value) for value in record.enabled), _action(record.chosen))
 
 
-LogEntry: TypeAlias = Choice | ChoiceRecord | Mapping[str, object] | Sequence[object]
+LogEntry: TypeAlias = Choice | ChoiceRecord | KeptChoice | Mapping[str, object] | Sequence[object]
+
+
+def in_full(kept: Sequence[KeptChoice]) -> list[ChoiceRecord]:
+    """What one or more records keep, each entry with its whole set."""
+    told: list[ChoiceRecord] = []
+    left: tuple[str | int, ...] = ()
+    for choice in kept:
+        enabled = left if choice.enabled is None else choice.enabled
+        told.append(ChoiceRecord(choice.step, enabled, choice.chosen))
+        if isinstance(choice.chosen, str):
+            left = tuple([action for action in enabled if action != choice.chosen])
+    return told
+
+
+def plain(action: Action) -> str | int:
+    """An action as plain data: a unit as its text, a branch as its number."""
+    return action.unit if isinstance(action, Token) else action.index
 
 
 def read_log(log: Sequence[LogEntry], first_step: int) -> Iterator[tuple[Choice, int]]:
@@ -45,11 +62,17 @@ def read_log(log: Sequence[LogEntry], first_step: int) -> Iterator[tuple[Choice,
         raise InvalidValue(f"a choice log is a list of choices, not {log!r:.80}")
     # A log names the same few units again and again: each is read once, and shared.
     known: dict[str | int, Action] = {}
+    left: tuple[Action, ...] = ()
     for number, entry in enumerate(log):
+        if isinstance(entry, KeptChoice) and entry.enabled is None:
+            entry = (entry.step, left, entry.chosen)  # with what is left of its round
         try:
-            yield _read_entry(entry, first_step + number, known)
+            choice, position = _read_entry(entry, first_step + number, known)
         except InvalidValue as error:
             raise BadLog(number, str(error)) from error
+        if isinstance(choice.chosen, Token):
+            left = (*choice.enabled[:position], *choice.enabled[position + 1 :])
+        yield choice, position
 
 
 def _read_entry(entry: object, step_now: int, known: dict[str | int, Action]) -> tuple[Choice, int]:
@@ -74,7 +97,7 @@ def _read_entry(entry: object, step_now: int, known: dict[str | int, Action]) ->
 
 
 def _fields(entry: object) -> Sequence[object]:
-    if isinstance(entry, ChoiceRecord):
+    if isinstance(entry, ChoiceRecord | KeptChoice):
         return entry.step, entry.enabled, entry.chosen
     if isinstance(entry, Mapping):
         fields = cast(Mapping[object, object], entry)
@@ -100,7 +123,3 @@ def _action(value: object, known: dict[str | int, Action] | None = None) -> Acti
         if known is not None:
             known[value] = action
     return action
-
-
-def _plain(action: Action) -> str | int:
-    return action.unit if isinstance(action, Token) else action.index

@@ -19,8 +19,9 @@ from hashlib import blake2b
 from typing import Protocol, TypeAlias, cast
 
 from perdure.errors import Divergence, NothingEnabled, ReplayExhausted, UsageError
+from perdure.model.turns import KeptChoice
 from perdure.policies.actions import Action, Token, by_sort_key, canonical
-from perdure.policies.choices import Choice, LogEntry, read_log
+from perdure.policies.choices import Choice, LogEntry, plain, read_log
 
 Actions: TypeAlias = tuple[Action, ...]
 Link: TypeAlias = "tuple[Link | None, Actions | None, int]"
@@ -80,6 +81,10 @@ class Deterministic:
     def get_log(self, first_step: int = 0) -> list[Choice]:
         """Empty: ask for a log with `new("deterministic", log=True)`."""
         return []
+
+    def keep(self, first_step: int) -> tuple[KeptChoice, ...]:
+        """Nothing: what it chose need not be kept."""
+        return ()
 
     def __repr__(self) -> str:
         return "<deterministic policy, no log>"
@@ -187,6 +192,29 @@ class Recording:
                 left = _without(enabled, position)
             step += 1
         return log
+
+    def keep(self, first_step: int) -> tuple[KeptChoice, ...]:
+        """The decisions from `first_step` on as a record keeps them (P4): a round's set once, then what is taken.
+
+        It is read without those before it: a round that began there is told anew.
+        """
+        links = self._links(first_step)
+        step = self._step - len(links)
+        kept: list[KeptChoice] = []
+        left: list[Action] = []
+        is_told = False  # whether the set that `left` comes from stands in `kept`
+        for _, stored, position in links:
+            enabled = left if stored is None else stored
+            chosen = enabled[position]
+            if step >= first_step:
+                told = None if stored is None and is_told else tuple([plain(action) for action in enabled])
+                kept.append(KeptChoice(step, told, plain(chosen)))
+            if isinstance(chosen, Token):
+                is_told = step >= first_step
+                left = left if stored is None else [*stored]
+                del left[position]
+            step += 1
+        return tuple(kept)
 
     def _links(self, first_step: int) -> list[Link]:
         """The links from `first_step` on, oldest first, and before them those that their sets are told by."""

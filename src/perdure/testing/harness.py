@@ -27,6 +27,7 @@ from perdure.model import jobs
 from perdure.model.commands import NOTHING, TERMINAL, Command
 from perdure.model.ids import operation_id, run_uuid
 from perdure.model.turns import Answered, ChoiceRecord, TurnRecord, Waiting
+from perdure.policies.choices import in_full
 from perdure.testing.dropped import close_dropped, close_when_dropped
 from perdure.testing.jobs import UNNAMED_ID
 from perdure.testing.transcript import Transcript
@@ -358,7 +359,7 @@ def _turn_of(number: int, now: datetime, completion: Completion) -> Turn:
     record = completion.record
     if record is None:
         return Turn(number, now, [], list(completion.answers))
-    return Turn(record.turn, record.now, list(record.commands), list(completion.answers), list(record.choices))
+    return Turn(record.turn, record.now, list(record.commands), list(completion.answers), in_full(record.choices))
 
 
 def _said(job: jobs.PromiseResolved | jobs.PromiseRejected) -> object:

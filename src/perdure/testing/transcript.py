@@ -14,7 +14,8 @@ from perdure.codec.durations import SECONDS_MAX
 from perdure.errors import Failure, InvalidValue
 from perdure.model.commands import CANCELLING, KINDS, NOTHING, SEQUENCED, Command
 from perdure.model.jobs import Cancelled, Failed, Fired, Recorded, Resolved, Signalled, Started, UpdateRequested
-from perdure.model.turns import TurnRecord
+from perdure.model.turns import KeptChoice, TurnRecord
+from perdure.policies.choices import in_full
 
 FORMAT = 1
 ANSWERS_TO_UPDATES = frozenset({"accept_update", "reject_update", "complete_update", "fail_update"})
@@ -47,7 +48,7 @@ class Transcript(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def to_json(self, *, sources: bool = False) -> str:
         """The transcript as text; with `sources`, each command's source line is kept."""
-        turns = self.turns if sources else tuple(_without_sources(turn) for turn in self.turns)
+        turns = tuple(_written(turn, sources=sources) for turn in self.turns)
         written = _Written(
             format=FORMAT,
             workflow=self.workflow,
@@ -104,15 +105,17 @@ class _Written(msgspec.Struct, omit_defaults=True, kw_only=True):
     turns: tuple[TurnRecord, ...]
 
 
-def _without_sources(turn: TurnRecord) -> TurnRecord:
-    commands = tuple(msgspec.structs.replace(command, where=None) for command in turn.commands)
-    return msgspec.structs.replace(turn, commands=commands)
+def _written(turn: TurnRecord, *, sources: bool) -> TurnRecord:
+    """As people read it: each choice with its whole set, no line of code unless it is wanted."""
+    commands = turn.commands if sources else tuple(msgspec.structs.replace(one, where=None) for one in turn.commands)
+    choices = tuple(KeptChoice(one.step, one.enabled, one.chosen) for one in in_full(turn.choices))
+    return msgspec.structs.replace(turn, commands=commands, choices=choices)
 
 
 def _check(read: _Written) -> None:
     _expect(_is(read.encoded, list), "`input` is a list of arguments")
     _expect(_is(read.keywords, dict), "`kwargs` is an object of arguments by name")
-    policies.from_log([choice for turn in read.turns for choice in turn.choices])
+    policies.from_log([(one.step, one.enabled, one.chosen) for turn in read.turns for one in turn.choices])
     for number, turn in enumerate(read.turns):
         _expect(turn.turn == number, f"turn {number} is numbered {turn.turn}; turns count up from 0")
         _expect(turn.now.tzinfo is not None, f"the time of turn {number} has no zone")
