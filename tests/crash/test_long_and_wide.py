@@ -77,12 +77,12 @@ async def runs_of(client: Client) -> list[Run]:
 
 
 def test_signals_pass_through_a_thousand_generations_in_order_and_once(tmp_path: Path) -> None:
-    """Rules M1, M8, E8; I7. Each is sent twice, as a sender does that was killed before it knew."""
+    """Rules M1, M8, E8; I7. Some are sent twice, as a sender does that was killed before it knew."""
 
     async def scene(client: Client, killed: Killed) -> None:
         handle = await client.start(rolling, list[int](), GENERATIONS, id="chain")
         for number in range(GENERATIONS):
-            for _ in range(2):
+            for _ in range(1 + (number % 10 == 0)):
                 await handle.signal("number", number, message_id=f"m-{number}")
         assert await handle.result() == list(range(GENERATIONS))
         assert [run.status for run in await runs_of(client)] == ["continued"] * (GENERATIONS - 1) + ["completed"]
