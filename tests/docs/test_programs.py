@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Client
-from tests.docs.test_pages import ROOT
+from tests.docs.test_pages import PAGES, ROOT
 
 TITLED = re.compile(r'^```python title="([^"]+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -135,6 +136,59 @@ async def until_it_sleeps(url: str, id: str) -> None:
     async with asyncio.timeout(SECONDS), Client(url) as client:
         while (await client.handle(id).describe()).next_wake is None:
             await asyncio.sleep(0)
+
+
+def test_the_worker_on_its_page_serves_until_it_is_asked_to_stop(reader: Reader) -> None:
+    type_in(ROOT / "docs/workers.md", reader.folder)
+    command = [sys.executable, "worker.py"]
+    url = f"sqlite:///{reader.folder / 'hotel.db'}"
+    with subprocess.Popen(command, cwd=reader.folder, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert asyncio.run(welcomed(url, "ann")) == "hello, ann"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) == 0
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+async def welcomed(url: str, name: str) -> object:
+    async with Client(url) as client:
+        return await client.run("welcome", name)
+
+
+def test_the_programs_on_the_pages_are_typed(reader: Reader) -> None:
+    """As their reader's editor sees them, in pyright's strict mode."""
+    typed = 0
+    rooms: list[dict[str, str]] = []
+    for number, page in enumerate(PAGES):
+        folder = reader.folder / f"page-{number}"
+        folder.mkdir()
+        type_in(page, folder)
+        for test in folder.glob("test_*.py"):
+            test.unlink()  # fixtures are given by name, without types
+        typed += len(list(folder.iterdir()))
+        rooms.append({"root": folder.name})
+    settings: dict[str, object] = {
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.11",
+        "executionEnvironments": rooms,
+    }
+    (reader.folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+        "-p",
+        str(reader.folder),
+    ]
+    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    assert report["summary"]["filesAnalyzed"] == typed > 3
+    assert report["generalDiagnostics"] == []
 
 
 def test_the_readmes_program_is_about_twenty_lines() -> None:
