@@ -33,6 +33,8 @@ class Inbox:
         """A run was started, or accepted a message; if it is this worker's, it goes on at once."""
         host = self._host
         if host.stopping or run.owner != host.owner():
+            if run.owner is None:  # nobody has it: this worker has no room for it now, or does not know it
+                host.pump.expect(run.wake_us)
             return
         live = host.cache.lives.get(run.number)
         busy = run.number in self._taking_up
