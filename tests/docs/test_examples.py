@@ -47,7 +47,7 @@ PRINTED = {
         "result:      o-1: 990 of 990 cents from 4711, parcel-o-1",
     ],
 }
-TESTED_ELSEWHERE = {"mail_to_sheet.py"}
+TESTED_ELSEWHERE = {"mail_to_sheet.py", "pipeline_patterns.py"}
 
 
 def test_every_example_is_run() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ class Book:
 
     def __init__(self) -> None:
         self.lines: list[Any] = []
+        self.now = datetime(2026, 6, 1, tzinfo=UTC)
 
     async def peek(self, topic: str, limit: int) -> Sequence[StoredEvent]:
         self.lines.append(("peek", topic, limit))

@@ -7,6 +7,7 @@ Out: the store; a host of this process, if there is one, learns at once of what 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Protocol
 
 from perdure import codec
@@ -82,9 +83,8 @@ class Pipelines:
 
     async def run_now(self, name: str) -> None:
         """Queue every producer (L10). `UsageError` while anything is active or paused; `NotFound`."""
-        now = moment_of(self._clock.now_us())
         state = declared_state(await self._store.view_pipeline(_name(name)), self._policy)
-        state = scheduling.run_now(state, now)
+        state = scheduling.run_now(state, self.now)
         await self._store.queue_producers(name, {one.name: times_of(one) for one in state.producers})
         self._tell(name)
 
@@ -137,6 +137,11 @@ class Pipelines:
 
     # --- seeing -----------------------------------------------------------------------------
 
+    @property
+    def now(self) -> datetime:
+        """What time it is for pipelines."""
+        return moment_of(self._clock.now_us())
+
     async def names(self) -> list[str]:
         """Of all pipelines that were ever deployed."""
         return [row.name for row in await self._store.list_pipelines()]
@@ -149,7 +154,7 @@ class Pipelines:
         oldest = {topic: moment_of(at) for topic, at in view.pending.items()}
         pending = pending_of({topic: counts.get(topic, {}) for topic in view.pipeline.topics}, oldest)
         state = declared_state(view, self._policy)
-        return status_of(Seen(state, view.open_run, tuple(recent), pending), moment_of(self._clock.now_us()))
+        return status_of(Seen(state, view.open_run, tuple(recent), pending), self.now)
 
     async def runs(self, name: str) -> list[SeenRun]:
         """Every attempt of its handlers, the oldest first. `NotFound`."""

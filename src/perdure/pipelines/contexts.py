@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from perdure import codec
@@ -37,6 +38,11 @@ ALLOWED: Mapping[HandlerStage, frozenset[Operation]] = {
 
 class Desk(Protocol):
     """What the host does for a handler."""
+
+    @property
+    def now(self) -> datetime:
+        """What time it is, in UTC."""
+        ...
 
     async def peek(self, topic: str, limit: int) -> Sequence[StoredEvent]:
         """Pending events, the oldest first."""
@@ -97,6 +103,11 @@ class HandlerContext:
     def key(self) -> str:
         """The idempotency key of this run's mutation."""
         return self._place.key
+
+    @property
+    def now(self) -> datetime:
+        """What time it is by the host's clock, in UTC."""
+        return self._desk.now
 
     async def publish(self, topic: Topic[Any], payload: Any, *, message_id: str | None = None) -> None:
         """Publish an event with the commit."""

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -33,6 +34,11 @@ class RunDesk:
         self.stage: Stage = run.stage
         self.mutation: Mutation = run.mutation
         self.error: Exception | None = None  # of the store
+
+    @property
+    def now(self) -> datetime:
+        """What time it is, in UTC."""
+        return self._means.now
 
     async def peek(self, topic: str, limit: int) -> Sequence[StoredEvent]:
         """Pending events, the oldest first."""

@@ -48,7 +48,16 @@ class Outcome:
     result: Any = None
 
 
-class Publishing(Protocol):
+class Timed(Protocol):
+    """Knows the time of the host, which in tests may be virtual."""
+
+    @property
+    def now(self) -> datetime:
+        """What time it is, in UTC."""
+        ...
+
+
+class Publishing(Timed, Protocol):
     """Publishes events, which appear when the run is committed."""
 
     async def publish(self, topic: Topic[T], payload: T, *, message_id: str | None = None) -> None:
@@ -60,7 +69,7 @@ class ProducerContext(Publishing, Protocol):
     """What a producer may do: read the outside, and publish."""
 
 
-class PrepareContext(Protocol):
+class PrepareContext(Timed, Protocol):
     """What `prepare` may do: peek, and read the outside."""
 
     async def peek(self, topic: Topic[T], *, limit: int = 100) -> list[Event[T]]:
@@ -68,7 +77,7 @@ class PrepareContext(Protocol):
         ...
 
 
-class ReconcileContext(Protocol):
+class ReconcileContext(Timed, Protocol):
     """What `reconcile` may do: read the outside."""
 
     @property
@@ -77,7 +86,7 @@ class ReconcileContext(Protocol):
         ...
 
 
-class MutateContext(Protocol):
+class MutateContext(Timed, Protocol):
     """What `mutate` may do: one mutation."""
 
     @property
