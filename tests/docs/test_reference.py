@@ -83,6 +83,8 @@ def test_every_command_that_a_page_names_is_there() -> None:
 def test_every_error_has_an_entry() -> None:
     classes = {name: value for name, value in vars(errors).items() if inspect.isclass(value)}
     names = {name for name, value in classes.items() if value.__module__ == "perdure.errors"}
+    public = {name: getattr(perdure, name) for name in perdure.__all__}
+    names |= {name for name, value in public.items() if inspect.isclass(value) and issubclass(value, Exception)}
     rows = {match[1] for match in re.finditer(r"^\| `(\w+)` \|", PAGES["errors.md"], re.MULTILINE)}
     assert names - {"Failure"} == rows
 
