@@ -236,11 +236,14 @@ def test_the_list_of_public_names_is_complete_and_sorted_and_each_is_there() -> 
 WORKFLOW_CODE = {
     "tests/kernel/random_workflows.py": "what it decorates runs in workflows, which find it by name",
     "tests/kernel/waiting_samples_asyncio.py": "its samples become workflows in test_waiting",
-    "tests/testing/test_engine_fixture.py": "its sleeps are on virtual time",
     "tests/testing/test_virtual.py": "its sleeps are on virtual time, or wait while something really goes on",
-    "tests/engine/corpus.py": "its stories are told on virtual time",
+    "tests/engine/stories.py": "its stories are told on virtual time",
     "tests/engine/test_boundaries.py": "its stories are told on virtual time",
     "tests/crash/driver.py": "it kills a process after a random while, which is what it is for",
+    "tests/pipelines/corpus.py": "its pipelines run on virtual time",
+    "tests/pipelines/test_pipeline_boundaries.py": "its pipelines run on virtual time",
+    "tests/pipelines/killing.py": "it kills a process after a random while, which is what it is for",
+    "tests/pipelines/program.py": "a program that tests kill, which answers a little later",
 }
 
 # The fixtures of the pytest plugin that put an `async def` test on virtual time.
@@ -311,6 +314,10 @@ def _is_workflow(node: ast.expr) -> bool:
 def test_no_test_waits_for_real() -> None:
     tests = [path for path in modules() if name_of(path).startswith("tests/") and name_of(path) not in WORKFLOW_CODE]
     assert {name_of(path): lines for path in tests if (lines := real_sleeps(tree_of(path)))} == {}
+
+
+def test_a_file_that_need_not_be_let_off_is_not() -> None:
+    assert [name for name in WORKFLOW_CODE if not real_sleeps(tree_of(TREE / name))] == []
 
 
 def test_a_real_sleep_is_told_from_a_durable_one() -> None:
