@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from perdure import parallel, receive, watchdog, workflow
+from perdure import parallel, query, receive, watchdog, workflow
+from perdure import testing as tell
 from perdure.errors import TurnTimeout
 from perdure.testing import Harness, evict, signal
 from perdure.watchdog import Watchdog
@@ -180,3 +181,66 @@ def test_an_eviction_stops_a_coroutine_that_goes_on_regardless(monkeypatch: pyte
     run.activate(evict())
     assert sorted(closed) == ["a", "b", "c"]
     assert [report for report in run.reports if "/p1" in report and "abandoned" in report]
+
+
+@workflow
+class Asked:
+    """A query of it never ends."""
+
+    closed = 0
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    async def run(self) -> int:
+        try:
+            while self.seen < 3:
+                self.seen += await receive("add", int)
+        except GeneratorExit:
+            Asked.closed += 1
+            raise
+        return self.seen
+
+    @query
+    def sees(self) -> int:
+        return self.seen
+
+    @query
+    def hangs(self) -> int:
+        self.seen += 100
+        while True:
+            pass
+
+
+def test_m3_a_query_that_never_ends_fails_only_itself() -> None:
+    """K14, M3: it is stopped; the turn that it came with, the other queries and the run know nothing of it."""
+    run = Harness(Asked, turn_limit=LIMIT)
+    run.start()
+    turn = run.activate(signal("add", 1), tell.query("sees"), tell.query("hangs"), tell.query("sees"))
+    assert [(one.value, one.error and one.error.type) for one in turn.answers] == [
+        (1, None),
+        (None, "TurnTimeout"),
+        (1, None),
+    ]
+    assert turn.answers[1].error is not None
+    assert "test_watchdog_runs.py" in turn.answers[1].error.message
+    assert turn.number == 1
+    Asked.closed = 0
+    only = run.activate(tell.query("hangs"), tell.query("sees"), evict())
+    assert [one.error and one.error.type for one in only.answers] == ["TurnTimeout", None]
+    assert Asked.closed == 3  # two copies in which the query hung, and the one that answered the other
+    run.activate(signal("add", 2))
+    assert run.result == 3
+    assert [record.turn for record in run.transcript.turns] == [0, 1, 2]
+    assert run.replay().result == 3
+    after = run.activate(tell.query("hangs"), tell.query("sees"))
+    assert [(one.value, bool(one.error)) for one in after.answers] == [(None, True), (3, False)]
+
+
+def test_k14_a_turn_that_never_ends_is_dropped_whatever_is_asked_with_it() -> None:
+    run = Harness(spins_on_demand, turn_limit=LIMIT)
+    run.start()
+    with pytest.raises(TurnTimeout, match="turn 1 of"):
+        run.activate(signal("spin", True), tell.query("none"))
+    run.activate(signal("spin", False), signal("spin", False))
+    assert run.result == [False, False]

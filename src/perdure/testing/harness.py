@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, cast, overload
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from perdure import codec, policies
 from perdure.define.starting import Start0, Start1, Start2, Start3, Start4
 from perdure.define.workflow import Workflow, definition_of
-from perdure.errors import AlreadyExists, Failure, InvalidValue, NotFound, UsageError
+from perdure.errors import AlreadyExists, Failure, InvalidValue, NotFound, TurnTimeout, UsageError
 from perdure.kernel.callsite import is_workflow_code
 from perdure.kernel.executor import Completion, Executor, RunIdentity
 from perdure.kernel.guards import Profile, install_audit_hook
@@ -25,11 +25,23 @@ from perdure.kernel.matching import Names, Story, Strict
 from perdure.kernel.waiting import waits
 from perdure.model import jobs
 from perdure.model.commands import NOTHING, TERMINAL, Command
+from perdure.model.failures import failure_of
 from perdure.model.ids import operation_id, run_uuid
 from perdure.model.turns import Answered, ChoiceRecord, TurnRecord, Waiting
 from perdure.policies.choices import in_full
 from perdure.testing.dropped import close_dropped, close_when_dropped
 from perdure.testing.jobs import UNNAMED_ID
+from perdure.testing.options import (
+    NOW,
+    RUN_ID,
+    TURN_LIMIT,
+    HarnessOptions,
+    Match,
+    fresh_policy,
+    in_utc,
+    one_of,
+    whole,
+)
 from perdure.testing.transcript import Transcript
 from perdure.watchdog import Watchdog
 
@@ -38,11 +50,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 E = TypeVar("E")
 R = TypeVar("R")
-
-Match = Literal["strict", "names"]
-RUN_ID = "00000000-0000-4000-8000-000000000000"
-TURN_LIMIT = 2  # seconds
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -53,17 +60,6 @@ class Turn(msgspec.Struct, frozen=True):
     commands: list[Command]
     answers: list[Answered]
     choices: list[ChoiceRecord] = []
-
-
-class HarnessOptions(TypedDict, total=False):
-    """What a harness may be given; everything has a fixed default, so that two harnesses give the same bytes."""
-
-    run_id: str
-    seed: int
-    now: datetime
-    policy: Any
-    match: Match
-    turn_limit: float | None
 
 
 class Harness(Generic[R]):
@@ -90,7 +86,7 @@ class Harness(Generic[R]):
         definition = definition_of(workflow)
         encoded, keywords = definition.signature.bind(args, {})
         identity = RunIdentity(
-            run_uuid(options.get("run_id", RUN_ID)), _whole(options.get("seed", 0)), encoded, keywords
+            run_uuid(options.get("run_id", RUN_ID)), whole(options.get("seed", 0)), encoded, keywords
         )
         self._set_up(definition, identity, cast(HarnessOptions, options))
 
@@ -99,9 +95,9 @@ class Harness(Generic[R]):
         self._definition = definition
         self._identity = identity
         self._options = options
-        self._now = _aware(options.get("now", NOW))
-        self._policy = _policy(options.get("policy"))
-        self._match: Match = _one_of(options.get("match", "strict"))
+        self._now = in_utc(options.get("now", NOW))
+        self._policy = fresh_policy(options.get("policy"))
+        self._match: Match = one_of(options.get("match", "strict"))
         self._watchdog = Watchdog(options.get("turn_limit", TURN_LIMIT), is_workflow_code=is_workflow_code)
         self._records: list[TurnRecord] = []
         self._due: dict[int, datetime] = {}
@@ -244,22 +240,46 @@ class Harness(Generic[R]):
         settled: dict[str, object] = {}
         told = [self._prepared(job, settled) for job in given]
         told = [job for job in told if job is not None]
-        executor = self._live()
         for job in told:
             if isinstance(job, jobs.Fired) and job.seq in self._due:
                 self._now = max(self._now, self._due[job.seq])
-        completion = self._run(executor, self._now, told)
-        self._policy = executor.rounds.policy if self._policy is not None else None
-        record = completion.record
-        if record is not None:
-            self._now = record.now
-            self._records.append(record)
-            self._remember(record, told)
-        turn = _turn_of(len(self._records) - (record is not None), self._now, completion)
+        try:
+            completion = self._run_and_keep(told)
+        except TurnTimeout:
+            if not any(isinstance(job, jobs.Queried) for job in told):
+                raise
+            completion = self._run_apart(told)
+        turn = _turn_of(len(self._records) - (completion.record is not None), self._now, completion)
         self.turns.append(turn)
         if any(isinstance(job, jobs.Evicted) for job in told):
             self._executor = None
         return turn
+
+    def _run_and_keep(self, told: Sequence[jobs.AnyJob]) -> Completion:
+        executor = self._live()
+        completion = self._run(executor, self._now, told)
+        self._policy = executor.rounds.policy if self._policy is not None else None
+        if completion.record is not None:
+            self._now = completion.record.now
+            self._records.append(completion.record)
+            self._remember(completion.record, told)
+        return completion
+
+    def _run_apart(self, told: Sequence[jobs.AnyJob]) -> Completion:
+        """The same turn, with each query by itself: one that does not end fails only itself (M3)."""
+        rest = [job for job in told if not isinstance(job, jobs.Queried | jobs.Evicted)]
+        turn = self._run_and_keep(rest) if rest else Completion(None)
+        answers = list(turn.answers)
+        for job in told:
+            if isinstance(job, jobs.Queried):
+                try:
+                    answers += self._run(self._live(), self._now, [job]).answers
+                except TurnTimeout as error:
+                    answers.append(Answered(job.id, "query", error=failure_of(error)))
+        evictions = [job for job in told if isinstance(job, jobs.Evicted)]
+        if evictions and self._executor is not None:
+            self._run(self._executor, self._now, evictions)
+        return msgspec.structs.replace(turn, answers=tuple(answers))
 
     def _run(
         self, executor: Executor, now: datetime, told: Sequence[jobs.AnyJob], record: TurnRecord | None = None
@@ -364,35 +384,6 @@ def _turn_of(number: int, now: datetime, completion: Completion) -> Turn:
 
 def _said(job: jobs.PromiseResolved | jobs.PromiseRejected) -> object:
     return bytes(job.value) if isinstance(job, jobs.PromiseResolved) else ("rejected", job.message)
-
-
-def _policy(given: Any) -> Any:
-    if given is None:
-        return None
-    if isinstance(given, str):
-        raise UsageError(f"policy= takes a state, such as perdure.policies.new({given!r})")
-    state = given if isinstance(given, policies.STATES) else policies.new(given)
-    if getattr(state, "step", 0):
-        raise UsageError(f"policy= takes one that has not chosen yet: a run counts its choices from 0, not {state!r}")
-    return state
-
-
-def _one_of(match: Any) -> Match:
-    if match not in ("strict", "names"):
-        raise InvalidValue(f"match is strict or names, not {match!r}")
-    return match
-
-
-def _aware(now: object) -> datetime:
-    if not isinstance(now, datetime) or now.tzinfo is None:
-        raise InvalidValue(f"now is a datetime with a time zone, not {now!r}")
-    return now.astimezone(UTC)
-
-
-def _whole(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InvalidValue(f"seed is a whole number, not {seed!r}")
-    return seed
 
 
 def _forward(advance: float) -> timedelta:
