@@ -19,6 +19,7 @@ from typing import Any, Self, TypedDict, Unpack, cast
 from msgspec.structs import replace
 
 from perdure.clock import Clock, SystemClock
+from perdure.codec import shown
 from perdure.define.registry import Registry
 from perdure.define.retry import Duration
 from perdure.engine.client import RunClient
@@ -29,7 +30,8 @@ from perdure.engine.processes import InProcesses
 from perdure.engine.settings import Settings, read_cache, read_lease, read_queues, read_turn_limit
 from perdure.engine.turns import Prepared
 from perdure.engine.worker import Worker as RunWorker
-from perdure.errors import UsageError
+from perdure.errors import InvalidValue, UsageError
+from perdure.model.ids import check_id
 from perdure.pipelines.client import Pipelines
 from perdure.pipelines.declare import Pipeline
 from perdure.pipelines.host import Host
@@ -49,7 +51,13 @@ class Surroundings(TypedDict, total=False):
     hold: Hold
 
 
-class WorkerOptions(Surroundings, total=False):
+class ClientOptions(Surroundings, total=False):
+    """How a client works."""
+
+    settings: Settings
+
+
+class WorkerOptions(ClientOptions, total=False):
     """How a worker works."""
 
     queues: Mapping[str, int] | Iterable[str]
@@ -57,7 +65,6 @@ class WorkerOptions(Surroundings, total=False):
     cache: int
     turn_limit: float | None
     name: str
-    settings: Settings
     listener: Listener
     pipelines: Iterable[Pipeline]
     pipeline_policy: PipelinePolicy
@@ -69,11 +76,9 @@ class Client(RunClient):
     With `workflows`, results are read as the types that these declare.
     """
 
-    def __init__(
-        self, url: str | Store, *, workflows: Iterable[object] = (), **surroundings: Unpack[Surroundings]
-    ) -> None:
-        _refuse_unknown(surroundings, Surroundings, "Client")
-        self._open_as(url, Registry(workflows), surroundings)
+    def __init__(self, url: str | Store, *, workflows: Iterable[object] = (), **options: Unpack[ClientOptions]) -> None:
+        _refuse_unknown(options, ClientOptions, "Client")
+        self._open_as(url, Registry(workflows), options)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -108,14 +113,16 @@ class Client(RunClient):
         await self.store.close()
 
     def _open_as(
-        self, url: str | Store, registry: Registry, surroundings: Surroundings, policy: PipelinePolicy | None = None
+        self, url: str | Store, registry: Registry, options: ClientOptions, policy: PipelinePolicy | None = None
     ) -> None:
-        clock = surroundings.get("clock") or SystemClock()
-        self._threads = surroundings.get("threads", True)
+        settings = _given_settings(options)
+        clock = options.get("clock") or SystemClock()
+        self._threads = options.get("threads", True)
         store = cast("Store", url) if hasattr(url, "commit_turns") else store_of(url, clock, threads=self._threads)
         self._was_opened = self._was_closed = False
         self._unsubscribe = None
-        super().__init__(store, registry, clock=clock, rng=surroundings.get("rng") or random.Random())
+        rng = options.get("rng") or random.Random()
+        super().__init__(store, registry, clock=clock, rng=rng, payload_bytes_max=settings.payload_bytes_max)
         self._host: Host | None = None
         self._pipelines = Pipelines(store, clock, policy or PipelinePolicy(), self._new_id, lambda: self._host)
 
@@ -150,7 +157,7 @@ class Engine(Client):
             settings=settings,
             clock=self._clock,
             rng=self._rng,
-            name=options.get("name") or f"{socket.gethostname()}:{os.getpid()}",
+            name=check_id(options.get("name", f"{socket.gethostname()}:{os.getpid()}"), "the name of a worker"),
         )
         listener = _Both(self._runs.news, options["listener"]) if "listener" in options else self._runs.news
         listener = _Both(listener, _Published(lambda: self._host))
@@ -259,7 +266,7 @@ class _Published(Listener):
 
 
 def _settings(options: WorkerOptions) -> Settings:
-    settings = options.get("settings", Settings())
+    settings = _given_settings(options)
     if "queues" in options:
         settings = replace(settings, queues=read_queues(options["queues"]))
     if "lease" in options:
@@ -270,6 +277,13 @@ def _settings(options: WorkerOptions) -> Settings:
         settings = replace(settings, turn_limit_seconds=read_turn_limit(options["turn_limit"]))
     if not options.get("threads", True):
         settings = replace(settings, turn_limit_seconds=None)
+    return settings
+
+
+def _given_settings(options: ClientOptions) -> Settings:
+    settings: object = options.get("settings", Settings())
+    if not isinstance(settings, Settings):
+        raise InvalidValue(f"settings= is a Settings(…), not {shown(settings)}")
     return settings
 
 

@@ -12,6 +12,7 @@ from perdure.codec.attributes import encode_attributes
 from perdure.codec.decoding import decode, decode_arguments, plain
 from perdure.codec.durations import duration_seconds
 from perdure.codec.encoding import EMPTY_ARGUMENTS, NULL, encode, encode_arguments, same
+from perdure.codec.paths import shown
 
 __all__ = [
     "EMPTY_ARGUMENTS",
@@ -24,4 +25,5 @@ __all__ = [
     "encode_attributes",
     "plain",
     "same",
+    "shown",
 ]

@@ -107,7 +107,7 @@ def key_step(key: object) -> str:
 
 
 def shown(key: object) -> str:
-    """A key as people can read it: short, printable, never raising."""
+    """A value as people can read it in a message: short, printable, never raising."""
     try:
         text = ascii(key) if isinstance(key, str) and not key.isprintable() else repr(key)
     except Exception:

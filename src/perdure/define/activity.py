@@ -198,13 +198,13 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
             read[name] = value.as_option()
         elif name in CHOICES:
             if value not in CHOICES[name]:
-                raise InvalidValue(f"{name} is one of {', '.join(CHOICES[name])}, not {value!r}")
+                raise InvalidValue(f"{name} is one of {', '.join(CHOICES[name])}, not {codec.shown(value)}")
             read[name] = value
         elif name == "queue":
             read[name] = check_id(value, "the name of a queue")
         elif name == "priority":
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InvalidValue(f"priority is a whole number, not {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
+                raise InvalidValue(f"priority is a whole number of 32 bits, larger first, not {codec.shown(value)}")
             read[name] = value
     return read
 

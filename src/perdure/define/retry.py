@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from perdure import codec
 from perdure.errors import InvalidValue
@@ -29,16 +29,20 @@ class Retry:
 
     def __post_init__(self) -> None:
         if self.attempts is not None and not _is_number(self.attempts, at_least=1, whole=True):
-            raise InvalidValue(f"Retry.attempts is a whole number from 1 on, or None, not {self.attempts!r}")
+            raise InvalidValue(f"Retry.attempts is a whole number from 1 on, or None, not {codec.shown(self.attempts)}")
         codec.duration_seconds(self.initial, "Retry.initial")
         codec.duration_seconds(self.maximum, "Retry.maximum")
         if not _is_number(self.factor, at_least=1):
-            raise InvalidValue(f"Retry.factor is a number from 1 on, not {self.factor!r}")
+            raise InvalidValue(f"Retry.factor is a number from 1 on, not {codec.shown(self.factor)}")
         if not _is_number(self.jitter, at_least=0) or self.jitter > 1:
-            raise InvalidValue(f"Retry.jitter is a number from 0 to 1, not {self.jitter!r}")
-        if isinstance(self.non_retryable, str) or not all(_names_error(one) for one in self.non_retryable):
+            raise InvalidValue(f"Retry.jitter is a number from 0 to 1, not {codec.shown(self.jitter)}")
+        named = cast("object", self.non_retryable)
+        if not isinstance(named, tuple | list | set | frozenset) or not all(
+            _names_error(one) for one in cast("Any", named)
+        ):
             raise InvalidValue(
-                f"Retry.non_retryable holds exception classes and their names, not {self.non_retryable!r}"
+                'Retry.non_retryable holds exception classes and their names, as in (ValueError, "PaymentRefused"), '
+                f"not {codec.shown(self.non_retryable)}"
             )
 
     def as_option(self) -> dict[str, Any]:

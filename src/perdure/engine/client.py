@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -24,7 +24,7 @@ from perdure.engine.descriptions import RunSummary, summary_of
 from perdure.engine.filters import read_filter, read_limit
 from perdure.engine.handles import Handle, check_text, signal_job
 from perdure.engine.runs import Runs
-from perdure.engine.settings import DEFAULT_QUEUE
+from perdure.engine.settings import DEFAULT_QUEUE, PAYLOAD_BYTES_MAX
 from perdure.errors import Failure, InvalidValue, UsageError
 from perdure.model import jobs
 from perdure.model.ids import check_id
@@ -67,12 +67,20 @@ class SignalWithStart(StartOptions):
 class RunClient:
     """Runs of one store, from the outside."""
 
-    def __init__(self, store: Store, registry: Registry, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        payload_bytes_max: int = PAYLOAD_BYTES_MAX,
+    ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
         self._rng = rng
-        self._runs = Runs(store, registry, clock, rng)
+        self._runs = Runs(store, registry, clock, rng, payload_bytes_max)
 
     @property
     def store(self) -> Store:
@@ -153,15 +161,21 @@ class RunClient:
         """Signal the run of this id; if there is none, or it has ended, start one that has the signal waiting (M1)."""
         if options.get("id") is None:
             raise UsageError("signal_with_start needs `id=`: the run that gets the signal, or is started")
-        if isinstance(signal_args, str | bytes):
-            raise InvalidValue("signal_args is a list of the signal's arguments, not text: write signal_args=[…]")
+        if not isinstance(signal_args, list | tuple):
+            raise InvalidValue(
+                "signal_args is a list of the signal's arguments, as in signal_args=[5], "
+                f"not {type(signal_args).__name__}"
+            )
         job = signal_job(signal, tuple(signal_args), {}, message_id)
+        self._runs.check_sent(job.encoded, f"signal `{job.name}`")
         start = self._to_start(workflow, args, {"id_policy": "again", **options})
         return await self._start(msgspec.structs.replace(start, message=write(job), message_id=message_id))
 
     async def resolve_promise(self, key: str, value: object = None) -> None:
         """Resolve the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
-        settlement = Settlement(bytes(codec.encode(value, "the value of a promise")))
+        settlement = Settlement(
+            self._runs.sized(codec.encode(value, "the value of a promise"), "the value of a promise")
+        )
         await self._runs.settle(None, None, check_id(key, "the key of a promise"), settlement)
 
     async def reject_promise(self, key: str, message: str = "") -> None:
@@ -232,7 +246,7 @@ class RunClient:
         workflow_id = run_id if given_id is None else check_id(given_id, "a workflow id")
         policy = options.get("id_policy", "use_existing")
         if policy not in POLICIES:
-            raise InvalidValue(f"id_policy is one of {', '.join(POLICIES)}, not {policy!r}")
+            raise InvalidValue(f"id_policy is one of {', '.join(POLICIES)}, not {codec.shown(policy)}")
         started = _started(workflow_id, options)
         now_us = self._clock.now_us()
         delay_us = _micros(options.get("delay"), "delay")
@@ -247,9 +261,9 @@ class RunClient:
             queue=_queue(options.get("queue"), definition),
             priority=_priority(options.get("priority", 0)),
             seed=self._rng.getrandbits(SEED_BITS),
-            input=bytes(encoded),
-            keywords=bytes(keywords),
-            started=write(started),
+            input=self._runs.sized(encoded, f"the input of workflow `{name}`"),
+            keywords=self._runs.sized(keywords, f"the input of workflow `{name}`"),
+            started=self._runs.sized(write(started), "what the run begins with, memo and attributes,"),
             attributes=write(started.attributes),
             deadline_us=None if timeout_us is None else now_us + (delay_us or 0) + timeout_us,
         )
@@ -283,8 +297,11 @@ def _started(workflow_id: str, options: Mapping[str, Any]) -> jobs.Started:
             continue
         if not isinstance(given, Mapping):
             raise InvalidValue(f"{what}= is a mapping of names to values, not {type(given).__name__}")
+        named = cast("Mapping[object, object]", given)
+        for name in named if what == "memo" else ():
+            check_id(name, "a name in the memo")
         encode = codec.encode_attributes if what == "attributes" else codec.encode
-        read[what] = codec.plain(encode(dict(given), what))  # type: ignore[reportUnknownArgumentType]
+        read[what] = codec.plain(encode(dict(named), what))
     attributes = {name: value for name, value in read.get("attributes", {}).items() if value is not None}
     return jobs.Started(workflow_id, memo=read.get("memo", {}), attributes=attributes)
 
@@ -297,7 +314,7 @@ def _queue(given: Any, definition: Workflow[..., Any] | None) -> str:
 
 def _priority(given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not -(2**31) <= given < 2**31:
-        raise InvalidValue(f"priority is a whole number, larger first, not {given!r}")
+        raise InvalidValue(f"priority is a whole number of 32 bits, larger first, not {codec.shown(given)}")
     return given
 
 

@@ -28,13 +28,14 @@ from perdure.stores.records import EVERY, FIELDS, AllOf, AnyOf, Compare, Conditi
 
 LENGTH_MAX = 10_000
 DEPTH_MAX = 50
+SHOWN_MAX = 60
 DIGITS_MAX = 40  # of a whole number of 64 bits, with zeros before it
 STATUSES = ("running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued")
 TOKEN = re.compile(
     r"""\s*(?:
         (?P<text>'(?:[^']|'')*')
       | (?P<quoted>"(?:[^"]|"")*")
-      | (?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.]))
+      | (?P<number>[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.]))
       | (?P<word>[^\W\d][\w.-]*)
       | (?P<sign><=|>=|!=|<>|==|=|<|>|\(|\)|,)
     )""",
@@ -62,7 +63,7 @@ def read_limit(limit: object) -> int | None:
     """How many runs are wanted at most. `InvalidValue`."""
     if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0):
         return limit
-    raise InvalidValue(f"limit is a whole number from 0 on, or None for all runs, not {limit!r}")
+    raise InvalidValue(f"limit is a whole number from 0 on, or None for all runs, not {codec.shown(limit)}")
 
 
 def check_unicode(text: str) -> None:
@@ -255,8 +256,14 @@ class _Reader:
             raise self._wrong(self._peek(), f"`{text}`")
 
     def _wrong(self, token: _Token, wanted: str) -> InvalidValue:
-        found = "it ends" if token.kind == "end" else f"there is `{token.text}`"
+        found = "it ends" if token.kind == "end" else f"there is `{_shown(token.text)}`"
         return InvalidValue(f"the filter is wrong at character {token.at + 1}: {found}, and {wanted} is wanted")
+
+
+def _shown(text: str) -> str:
+    """Some of it, without anything that would steer a terminal."""
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 def _operator(text: str) -> Operator:

@@ -119,6 +119,7 @@ class Handle(Generic[R_co]):
     async def signal(self, method: Any, /, *args: Any, message_id: str | None = None, **kwargs: Any) -> None:
         """Send it a signal (M1); the same `message_id` again changes nothing. `NotFound`, `RunClosed`."""
         job = signal_job(method, args, kwargs, message_id)
+        self._runs.check_sent(job.encoded, f"signal `{job.name}`")
         await self._runs.tell(self._id, self._fixed, write(job), message_id)
 
     @overload
@@ -128,6 +129,7 @@ class Handle(Generic[R_co]):
     async def query(self, method: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Ask it, also after its end (M3). `NotFound`, `InvalidValue`; `QueryFailed` where the handler raised."""
         name, encoded = message_of(method, args, kwargs, Query)
+        self._runs.check_sent(encoded, f"query `{name}`")
         answered = await self._runs.ask(self._id, self._fixed, name, bytes(encoded))
         if answered.error is not None:
             raise _query_error(self._id, name, answered.error)
@@ -159,6 +161,7 @@ class Handle(Generic[R_co]):
         """
         update_id = self._runs.new_id() if id is None else check_id(id, "the id of an update")
         name, encoded = message_of(method, args, kwargs, Update)
+        self._runs.check_sent(encoded, f"update `{name}`")
         job = write(jobs.UpdateRequested(name, update_id, encoded))
         answered = await self._runs.update(self._id, self._fixed, update_id, job)
         if answered.error is not None:
@@ -168,7 +171,9 @@ class Handle(Generic[R_co]):
 
     async def resolve(self, promise_name: str, value: object = None) -> None:
         """Resolve a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` where it was settled otherwise."""
-        settlement = Settlement(bytes(codec.encode(value, "the value of a promise")))
+        settlement = Settlement(
+            self._runs.sized(codec.encode(value, "the value of a promise"), "the value of a promise")
+        )
         name = check_id(promise_name, "the name of a promise")
         await self._runs.settle(self._id, self._fixed, name, settlement)
 
@@ -277,7 +282,8 @@ def _update_error(workflow_id: str, name: str, answered: Answered) -> Exception:
 
 
 def check_text(text: object, what: str) -> str:
-    """`InvalidValue` for what is no text."""
+    """`InvalidValue` for what is no text, or cannot be stored as such."""
     if not isinstance(text, str):
         raise InvalidValue(f"{what} is text, not {type(text).__name__}")
+    codec.encode(text, what)
     return text

@@ -22,6 +22,7 @@ from perdure.engine.descriptions import read_record
 from perdure.engine.effects import NOT_HAPPENED, OUTSIDE, PERSON, asks_of
 from perdure.engine.live import read_job
 from perdure.engine.retrying import rule_of, seconds_to_wait
+from perdure.engine.settings import check_size
 from perdure.errors import AlreadyExists, Failure, InvalidValue, NotFound, RunClosed, StoreUnavailable, UsageError
 from perdure.model import jobs
 from perdure.model.failures import failure_of
@@ -40,15 +41,18 @@ Job = jobs.Resolved | jobs.Failed
 class Outside:
     """Those outside who say what became of activities. `told` is called when the store has it."""
 
-    def __init__(self, store: Store, clock: Clock, rng: random.Random, told: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, rng: random.Random, told: Callable[[], None], payload_bytes_max: int
+    ) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
         self._told = told
+        self._payload_bytes_max = payload_bytes_max
 
     async def complete_activity(self, token: str, value: object) -> None:
         """Say what an activity came to. The same value again changes nothing."""
-        encoded = codec.encode(value, "the value of an activity")
+        encoded = self._encoded(value)
 
         def report(task: Task) -> Report:
             return self._answer(task, jobs.Resolved(task.seq, encoded), OUTSIDE)
@@ -76,10 +80,10 @@ class Outside:
     async def resolve_activity(self, run: Run, key: str, answer: str, value: object) -> None:
         """A person's word on an `ask` activity of which nobody knows whether it happened (E5)."""
         if answer not in ANSWERS:
-            raise InvalidValue(f"the answer is one of {', '.join(ANSWERS)}, not {answer!r}")
+            raise InvalidValue(f"the answer is one of {', '.join(ANSWERS)}, not {codec.shown(answer)}")
         if answer == "did_not_happen" and value is not None:
             raise InvalidValue("an activity that did not happen has no value: it runs again, and gives its own")
-        encoded = codec.encode(value, "the value of an activity")
+        encoded = self._encoded(value)
         failure = Failure("Failed", "a person decided that it failed" if value is None else str(value), retryable=False)
 
         def report(task: Task) -> Report:
@@ -145,6 +149,12 @@ class Outside:
             told = {each.seq: each for each in waiting if isinstance(each, jobs.Ended)} | told
         return seqs, told
 
+    def _encoded(self, value: object) -> msgspec.Raw:
+        what = "the value of an activity"
+        encoded = codec.encode(value, what)
+        check_size(len(bytes(encoded)), self._payload_bytes_max, what)
+        return encoded
+
     def _answer(self, task: Task, job: Job, who: str) -> Report:
         failure = job.failure if isinstance(job, jobs.Failed) else None
         record = self._record(task, who, "completed" if failure is None else "failed", failure)
@@ -195,4 +205,4 @@ def _read_token(token: object) -> tuple[str, str]:
     if isinstance(token, str) and token.count(TOKEN_SEPARATOR) == 1:
         run_id, key = token.split(TOKEN_SEPARATOR)
         return check_id(run_id, "a token"), check_id(key, "a token")
-    raise InvalidValue(f"{token!r} is no token: an activity has its own in activity_info().token")
+    raise InvalidValue(f"{codec.shown(token)} is no token: an activity has its own in activity_info().token")

@@ -20,6 +20,7 @@ from perdure.define.registry import Registry
 from perdure.engine.news import News, until
 from perdure.engine.outside import Outside
 from perdure.engine.queries import answer_query
+from perdure.engine.settings import check_size
 from perdure.engine.worker import Worker
 from perdure.errors import Failure, InternalError, NotFound, QueryFailed
 from perdure.model.turns import Answered
@@ -36,10 +37,13 @@ CREATION_SECONDS = 1.0  # a promise may be created by a turn that is under way
 class Runs:
     """The runs of one store."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, clock: Clock, rng: random.Random, payload_bytes_max: int
+    ) -> None:
         self.store = store
         self.news = News(store)
-        self.outside = Outside(store, clock, rng, self._look_around)
+        self.payload_bytes_max = payload_bytes_max
+        self.outside = Outside(store, clock, rng, self._look_around, payload_bytes_max)
         self.worker: Worker | None = None
         self._registry = registry
         self._clock = clock
@@ -123,6 +127,16 @@ class Runs:
         """The type of a run's result, as far as it is known here."""
         definition = self._registry.version_of(facts.workflow, facts.version)
         return Any if definition is None else definition.signature.returns()
+
+    def sized(self, encoded: bytes | msgspec.Raw, what: str) -> bytes:
+        """A payload that is to be stored. `InvalidValue` where it is over the limit."""
+        payload = bytes(encoded)
+        check_size(len(payload), self.payload_bytes_max, what)
+        return payload
+
+    def check_sent(self, encoded: bytes | msgspec.Raw, what: str) -> None:
+        """`InvalidValue` where the arguments of a signal, an update or a query are over the limit."""
+        check_size(len(bytes(encoded)), self.payload_bytes_max, f"what {what} is given")
 
     def new_id(self) -> str:
         """An id that nothing else has."""
