@@ -172,6 +172,9 @@ async def like_knows_two_wildcards_and_no_more(stores: Stores) -> None:
     same(await like("o?"), ["o?"])
     same(await like("o[a]"), ["o[a]"])
     same(await like("o[%"), ["o[a]"])
+    same(await like("%[a]"), ["o[a]"])
+    same(await like("_*%"), ["o*"])
+    same(await like("%?"), ["o?"])
     same(await like("o_"), ["o*", "o?", "oa"])
     same(await like("x%y"), ["x%y"])
     same(await like("x_y"), ["x%y"])
@@ -193,6 +196,9 @@ async def texts_compare_by_code_points(stores: Stores) -> None:
         "a",
         "a ",
         "a\u0301",
+        "a\U0010ffff",
+        "a\U0010ffff!",
+        "b",
         "z",
         "\u00e1",
         "\ud7ff",

@@ -46,6 +46,8 @@ async def every_fact_of_a_run_is_kept_as_it_was_given(stores: Stores) -> None:
         keywords=b'{"b": 1, "a":2, "a":2}',
         started=b'{"kind":"started" , "memo":{}}',
         deadline_us=2**53 + 1,
+        generation=3,
+        attributes=b'{"price" : 1.0, "id":12345678901234567890}',
     )
     begun = await store.start_run(given)
     same(begun.run.facts, given.facts)
