@@ -6,9 +6,9 @@ Out: the store; a host of this process, if there is one, learns at once of what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from perdure import codec
 from perdure.clock import Clock, moment_of
@@ -33,6 +33,7 @@ from perdure.pipelines.wording import RECENT_MAX, PipelineStatus, Seen, pending_
 from perdure.stores.pipeline_port import PipelineStores
 from perdure.stores.pipeline_records import Decision, HandlerRun, NewEvent
 
+T = TypeVar("T")
 PAGE = 1_000
 
 
@@ -98,16 +99,16 @@ class Pipelines:
         await self._store.pause_pipeline(_name(name), False)
         self._tell(name)
 
-    async def publish(self, topic: Topic[Any], payload: Any, message_id: str | None = None) -> bool:
+    async def publish(self, topic: Topic[T], payload: T, message_id: str | None = None) -> bool:
         """Publish an event from outside; whether it is new (L1). `NotFound` before the pipeline was deployed."""
+        return await self.publish_many(topic, {self._new_id() if message_id is None else message_id: payload}) == 1
+
+    async def publish_many(self, topic: Topic[T], payloads: Mapping[str, T]) -> int:
+        """Publish events by their message ids, in their order, all of them or none; how many are new (L1)."""
         if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidValue(f"a topic is given as pipeline.topic(…) made it, not as {topic!r}")
-        id = self._new_id() if message_id is None else check_id(message_id, "message_id")
-        what = f"payload of {id!r} for topic {topic.name!r}"
-        encoded = bytes(codec.encode(payload, what))
-        codec.decode(encoded, topic.type, what)
-        event = NewEvent(topic=topic.name, message_id=id, payload=encoded)
-        (new,) = await self._store.publish_events(topic.pipeline, [event])
+        events = [_event(topic, id, payload) for id, payload in payloads.items()]
+        new = sum(await self._store.publish_events(topic.pipeline, events))
         host = self._host()
         if new and host is not None:
             host.published(topic.pipeline, (topic.name,))
@@ -176,6 +177,14 @@ class Pipelines:
         host = self._host()
         if host is not None:
             host.changed(name)
+
+
+def _event(topic: Topic[Any], message_id: object, payload: object) -> NewEvent:
+    id = check_id(message_id, "message_id")
+    what = f"payload of {id!r} for topic {topic.name!r}"
+    encoded = bytes(codec.encode(payload, what))
+    codec.decode(encoded, topic.type, what)
+    return NewEvent(topic=topic.name, message_id=id, payload=encoded)
 
 
 def _name(given: object) -> str:
