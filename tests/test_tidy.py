@@ -236,7 +236,9 @@ def test_the_list_of_public_names_is_complete_and_sorted_and_each_is_there() -> 
 WORKFLOW_CODE = {
     "tests/kernel/random_workflows.py": "what it decorates runs in workflows, which find it by name",
     "tests/kernel/waiting_samples_asyncio.py": "its samples become workflows in test_waiting",
-    "tests/testing/test_virtual.py": "its sleeps are on virtual time, or wait while something really goes on",
+    "tests/testing/test_virtual.py": "its sleeps are on virtual time",
+    "tests/testing/test_virtual_programs.py": "its sleeps are on virtual time",
+    "tests/testing/test_virtual_outside.py": "its sleeps are on virtual time, or wait while something really goes on",
     "tests/engine/stories.py": "its stories are told on virtual time",
     "tests/engine/test_boundaries.py": "its stories are told on virtual time",
     "tests/crash/driver.py": "it kills a process after a random while, which is what it is for",

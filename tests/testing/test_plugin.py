@@ -42,10 +42,7 @@ def test_the_tests_of_an_engine_on_the_page_pass(tmp_path: Path) -> None:
     assert list(outcomes.values()) == ["PASSED", "PASSED"], output
 
 
-def test_async_tests_that_use_a_fixture_of_virtual_time_are_run(tmp_path: Path) -> None:
-    text = (
-        WORKFLOW
-        + """
+ASYNC_TESTS = """
 from hypothesis import HealthCheck, given, settings, strategies as st
 from perdure.testing import VirtualLoop
 
@@ -84,8 +81,10 @@ async def test_that_waits_for_ever(engine):
     async with engine(workflows=[approval]) as e:
         await e.run(approval, id="a-1")
 """
-    )
-    outcomes, output = run_tests(tmp_path, text)
+
+
+def test_async_tests_that_use_a_fixture_of_virtual_time_are_run(tmp_path: Path) -> None:
+    outcomes, output = run_tests(tmp_path, WORKFLOW + ASYNC_TESTS)
     assert outcomes == {
         "TestInAClass::test_method[1]": "PASSED",
         "TestInAClass::test_method[2]": "PASSED",
