@@ -43,9 +43,17 @@ from perdure.define.forks import Outcome, choose, each, first, merge, n_of_m, pa
 from perdure.define.handlers import query, signal, update
 from perdure.define.log import log
 from perdure.define.outcomes import Happened, NotApplied, Transient, happened, not_applied, transient
-from perdure.define.performing import ActivityInfo, activity_info, complete_later, heartbeat, last_heartbeat
+from perdure.define.performing import (
+    ActivityInfo,
+    activity_info,
+    complete_later,
+    heartbeat,
+    last_heartbeat,
+    transaction,
+)
 from perdure.define.retry import Retry
 from perdure.define.starting import child
+from perdure.define.transacting import Rows, Transaction
 from perdure.define.workflow import Workflow, workflow
 from perdure.errors import (
     ActivityFailed,
@@ -78,6 +86,8 @@ from perdure.errors import (
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
+    TransactionFailed,
+    TransactionTimeout,
     TurnTimeout,
     UpdateFailed,
     UsageError,
@@ -126,6 +136,7 @@ __all__ = [
     "ReplayExhausted",
     "Reply",
     "Retry",
+    "Rows",
     "RunCancelled",
     "RunClosed",
     "RunEnded",
@@ -138,6 +149,9 @@ __all__ = [
     "StoreCorrupt",
     "StoreError",
     "StoreUnavailable",
+    "Transaction",
+    "TransactionFailed",
+    "TransactionTimeout",
     "Transient",
     "TurnTimeout",
     "UpdateFailed",
@@ -186,6 +200,7 @@ __all__ = [
     "signal",
     "sleep",
     "sleep_until",
+    "transaction",
     "transient",
     "update",
     "update_state",

@@ -33,6 +33,8 @@ The tree::
     │   ├── StoreUnavailable     try again: it cannot be reached, is full, or may not be written
     │   ├── LeaseLost            another worker holds this run now; drop the turn
     │   └── StoreCorrupt         what is stored is not what was written
+    ├── TransactionFailed        a transactional activity's statement or transaction; nothing of it is written
+    │   └── TransactionTimeout   it held the write lock for too long
     ├── ApplicationError         raise it yourself, to steer retries
     └── InternalError            our bug; please report it
 
@@ -266,6 +268,20 @@ class LeaseLost(StoreError):
 
 class StoreCorrupt(StoreError):
     """What is stored is not what was written: the message names it. Only the run that it belongs to is stopped."""
+
+
+# --- within a transactional activity ----------------------------------------------------------
+
+
+class TransactionFailed(PerdureError):
+    """A statement of a transactional activity was refused by the database, or its transaction is over.
+
+    After a refused statement the transaction goes on, if the activity does. The cause is the database's own error.
+    """
+
+
+class TransactionTimeout(TransactionFailed):
+    """A transactional activity held the write lock for more than a third of the lease. It was rolled back."""
 
 
 class ApplicationError(PerdureError):

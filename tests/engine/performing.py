@@ -98,6 +98,9 @@ class Stage:
         self.retries.append(report)
         self._later(self._report(report))
 
+    def taken(self, task: Task) -> None:
+        self.wake()
+
     def wake(self) -> None:
         self._called.set()
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 from perdure import codec
+from perdure.define.transacting import Transaction
 from perdure.errors import UsageError
 
 T = TypeVar("T")
@@ -24,6 +25,10 @@ class Performance(Protocol):
     """The attempt that runs, as the engine puts it into `CURRENT`."""
 
     details: bytes | None  # of the last heartbeat
+
+    def transaction(self) -> Transaction:
+        """What it writes with. `UsageError` if it is not transactional."""
+        ...
 
     @property
     def is_transactional(self) -> bool:
@@ -125,6 +130,11 @@ def complete_later() -> NoReturn:
     if why_not is not None:
         raise UsageError(f"complete_later() was called in {why_not}")
     raise CompletesLater
+
+
+def transaction() -> Transaction:
+    """The transaction of an activity with `effect="transactional"`. `UsageError` in any other one, and outside."""
+    return _current("transaction").transaction()
 
 
 def refuse_in_transaction(what: str) -> None:

@@ -57,6 +57,14 @@ class Answering:
             self._host.pump.release_soon(live)
         self._host.inbox.report(report)
 
+    def taken(self, task: Task) -> None:
+        """An activity is done, and its answer is a message in the store."""
+        live, open_task = self._waiting(task)
+        if live is not None and open_task is not None and open_task.local:
+            open_task.local = False
+            live.local -= 1
+        self._host.pump.look_around()
+
     def _waiting(self, task: Task) -> tuple[Live | None, OpenTask | None]:
         """The run that waits for it, if it is here."""
         live = self._host.cache.lives.get(task.run)

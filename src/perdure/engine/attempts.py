@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from perdure.clock import moment_of
 from perdure.define.performing import ActivityInfo
+from perdure.define.transacting import Transaction, Unawaited, not_transactional
 from perdure.engine.calling import STOPPED, Callee, Outcome
 from perdure.engine.effects import go_of
 from perdure.engine.retrying import timed_out
+from perdure.stores.port import OpenTransaction, Params
 from perdure.stores.records import Task
 
 Why = Literal["cancel", "schedule_to_start", "start_to_close", "schedule_to_close", "heartbeat", "stop", "lost"]
@@ -53,6 +56,8 @@ class Attempt:
         "started_us",
         "task",
         "timer",
+        "transacting",
+        "unawaited",
         "unsaved",
         "why",
     )
@@ -78,6 +83,8 @@ class Attempt:
         self.heard_us = now_us  # the last sign of life
         self.unsaved: tuple[bytes | None] | None = None  # a heartbeat that is not written yet
         self.beat_due_us = 0
+        self.transacting: OpenTransaction | None = None
+        self.unawaited: Unawaited = {}  # statements that nobody has awaited yet
         self._beat: bytes | None = None
         self._beat_is_coming = False
 
@@ -124,6 +131,19 @@ class Attempt:
         if self.is_transactional:
             return "a transactional activity, whose result is part of its transaction"
         return "a reconcile function, which says what is known" if self.callee.asks else None
+
+    def transaction(self) -> Transaction:
+        """What it writes with."""
+        if not self.is_transactional:
+            raise not_transactional(self.task.name)
+        return Transaction(self._execute, self.unawaited if self.callee.is_async else None)
+
+    def _execute(self, sql: str, params: Params) -> Future[list[tuple[Any, ...]]]:
+        if self.why is not None or self.answered:
+            raise asyncio.CancelledError(f"activity `{self.task.name}` was asked to stop")
+        if self.transacting is None:
+            self.transacting = self.host.begin_transaction()
+        return self.transacting.execute(sql, params)
 
     def beat(self, details: bytes | None) -> None:
         """A heartbeat, from whatever thread. `CancelledError` if it shall stop."""
@@ -208,6 +228,10 @@ class Host(Protocol):
 
     def beat(self, attempt: Attempt, details: bytes | None) -> None:
         """It is alive."""
+        ...
+
+    def begin_transaction(self) -> OpenTransaction:
+        """A transaction of an attempt begins."""
         ...
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+import msgspec
 
 from perdure.clock import Clock
 from perdure.engine.attempts import LIMITS, MICROS, Attempt
 from perdure.engine.beats import Beats
-from perdure.engine.calling import Outcome
+from perdure.engine.calling import Outcome, outcome_of_error
 from perdure.engine.effects import (
     LATER,
     NOT_HAPPENED,
@@ -25,13 +28,16 @@ from perdure.engine.effects import (
     seconds_to_ask_again,
 )
 from perdure.engine.retrying import RetryRule, backoff, rule_of, seconds_to_wait
-from perdure.errors import Failure
+from perdure.errors import Failure, PerdureError, UsageError
 from perdure.model import jobs
+from perdure.stores.port import OpenTransaction
 from perdure.stores.records import NEVER_US, Report, Task
 from perdure.stores.records import Attempt as AttemptRecord
 
 logger = logging.getLogger("perdure.engine")
 HANDED_BACK = RetryRule()
+NOT_COMMITTED = LIMITS | {"lost"}
+write = msgspec.json.Encoder().encode
 
 
 class TaskHost(Protocol):
@@ -55,6 +61,10 @@ class TaskHost(Protocol):
         """A task is to be tried again."""
         ...
 
+    def taken(self, task: Task) -> None:
+        """A task is done, and its answer is in the store already."""
+        ...
+
     def wake(self) -> None:
         """There is something to claim."""
         ...
@@ -73,6 +83,11 @@ class Concluding:
     def conclude(self, attempt: Attempt, outcome: Outcome, *, stopping: bool) -> None:
         """Say what it came to; one that was handed over or lost says nothing."""
         why = attempt.why
+        if attempt.transacting is not None:
+            if outcome.value is not None and why not in NOT_COMMITTED:
+                self._later(attempt, self._commit(attempt, attempt.transacting, outcome))
+                return
+            attempt.transacting.roll_back()
         if why == "lost":
             return
         if why == "stop" and outcome.value is None and outcome.word is None:
@@ -133,6 +148,27 @@ class Concluding:
         else:
             self._free(attempt, record, retry_us, counts=True)
 
+    async def _commit(self, attempt: Attempt, transaction: OpenTransaction, outcome: Outcome) -> None:
+        """What it wrote, and its result: durable together, or its failure."""
+        task = attempt.task
+        assert outcome.value is not None
+        try:
+            if attempt.unawaited:
+                statement = next(iter(attempt.unawaited.values()))
+                raise UsageError(f"`{statement}` was not awaited: in an `async def`, write `await …execute(…)`")
+            job = write(jobs.Resolved(task.seq, outcome.value))
+            record = self._record(attempt, "completed")
+            report = Report(id=task.id, owner=self._host.owner(), attempt=record, job=job)
+            is_ours = await asyncio.wrap_future(transaction.commit(report))
+        except PerdureError as error:
+            transaction.roll_back()
+            self._fail(attempt, outcome_of_error(task.name, error, is_stopped=False))
+            return
+        if is_ours:
+            self._host.taken(task)
+        else:
+            logger.warning("%s is not this worker's any more: nothing of its transaction was written", attempt)
+
     def _give_out(self, attempt: Attempt) -> None:
         """Its function has returned, and the outside completes it, or the limit that is over first."""
         record = self._record(attempt, LATER)
@@ -192,9 +228,12 @@ class Concluding:
         if attempt.unsaved is None:
             self._host.retried(attempt.task, report)
         else:  # the next attempt finds what this one said last
-            saving = attempt.loop.create_task(self._save_and_free(attempt, report))
-            self.saving.add(saving)
-            saving.add_done_callback(self.saving.discard)
+            self._later(attempt, self._save_and_free(attempt, report))
+
+    def _later(self, attempt: Attempt, work: Coroutine[Any, Any, None]) -> None:
+        saving = attempt.loop.create_task(work)
+        self.saving.add(saving)
+        saving.add_done_callback(self.saving.discard)
 
     async def _save_and_free(self, attempt: Attempt, report: Report) -> None:
         await self._beats.save([attempt])

@@ -29,6 +29,7 @@ import msgspec
 from perdure.clock import moment_of
 from perdure.define.activity import Activity
 from perdure.define.performing import CURRENT, ActivityInfo
+from perdure.define.transacting import Transaction, not_transactional
 from perdure.engine.calling import Callee, Outcome, outcome_of_error
 from perdure.engine.calling import Word as Sure
 from perdure.errors import Failure
@@ -145,6 +146,10 @@ class Running:
             run=order.run,
             deadline=None if order.deadline_us is None else moment_of(order.deadline_us),
         )
+
+    def transaction(self) -> Transaction:
+        """There is none in here."""
+        raise not_transactional(self._order.where.name)
 
     def beat(self, details: bytes | None) -> None:
         """A heartbeat, to the worker. `CancelledError` if it shall stop."""

@@ -24,11 +24,12 @@ from perdure.engine.processes import InProcesses, check_importable
 from perdure.engine.retrying import PUT_OFF, seconds_after_deaths
 from perdure.engine.settings import Settings
 from perdure.errors import UsageError
-from perdure.stores.port import TaskStore
+from perdure.stores.port import OpenTransaction, TaskStore, TransactionStore
 from perdure.stores.records import NEVER_US, Report, Task
 from perdure.stores.records import Attempt as AttemptRecord
 
 logger = logging.getLogger("perdure.engine")
+TRANSACTION_SHARE = 1 / 3  # of the lease, which cannot be renewed meanwhile
 STOP_SECONDS = 0.1  # at the end, what was asked to stop has that long
 
 
@@ -50,6 +51,7 @@ class TaskRunner:
         self._clock = clock
         self._host = host
         self._places = places
+        _refuse_transactions(registry.activities, store)
         self._known = {name: Known(activity, places) for name, activity in registry.activities.items()}
         self._names = list(self._known)
         self._beats = Beats(store, host.owner, settings.beat_seconds, self._stop)
@@ -194,6 +196,11 @@ class TaskRunner:
             attempt.heard_us = self._clock.now_us()
             self._beats.add(attempt, details, attempt.heard_us)
 
+    def begin_transaction(self) -> OpenTransaction:
+        """A transaction of an attempt begins, as soon as nobody else writes."""
+        assert isinstance(self._store, TransactionStore)
+        return self._store.begin_transaction(self._settings.lease_seconds * TRANSACTION_SHARE)
+
     # --- the end ----------------------------------------------------------------------------------
 
     async def stop(self) -> None:
@@ -313,6 +320,22 @@ class Known:
     def asks_about(self, task: Task) -> bool:
         """Whether it is in question what became of it."""
         return self._is_asked and asks_of(task.attempts) is not None
+
+
+def _refuse_transactions(activities: Mapping[str, Activity[..., Any]], store: TaskStore) -> None:
+    for activity in activities.values():
+        if activity.defaults.get("effect") != "transactional":
+            continue
+        if not isinstance(store, TransactionStore):
+            raise UsageError(
+                f'activity `{activity.name}` has effect="transactional", and this store has no transactions for it: '
+                'open the engine on a file, such as "sqlite:///app.db"'
+            )
+        if activity.defaults.get("executor") == "process":
+            raise UsageError(
+                f'activity `{activity.name}` has effect="transactional" and executor="process": another process cannot '
+                "be part of a transaction here. Leave the executor out"
+            )
 
 
 def _callee_of(activity: Activity[..., Any], places: Mapping[str, Place]) -> tuple[Callee, Place]:

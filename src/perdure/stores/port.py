@@ -16,8 +16,10 @@ Every method may be awaited on any event loop, in any thread, at any time: a lea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from concurrent.futures import Future
+from typing import Any, Protocol, runtime_checkable
 
+from perdure.stores.pipeline_port import PipelineStores
 from perdure.stores.records import (
     NO_TURN,
     Accepted,
@@ -224,6 +226,35 @@ class TaskStore(Protocol):
         ...
 
 
+Params = Sequence[Any] | Mapping[str, Any]
+
+
+class OpenTransaction(Protocol):
+    """The transaction of a transactional activity (E5). Its methods may be called in any thread, and do not wait.
+
+    It has the write lock from when it is its turn. After so many seconds it is rolled back: `TransactionTimeout`.
+    """
+
+    def execute(self, sql: str, params: Params) -> Future[list[tuple[Any, ...]]]:
+        """The rows of a statement. `UsageError` for what it may not do, `TransactionFailed` for what SQL refuses."""
+        ...
+
+    def commit(self, report: Report) -> Future[bool]:
+        """Write what the attempt came to, and everything before, at once; False, and nothing, if it was lost."""
+        ...
+
+    def roll_back(self) -> Future[None]:
+        """Nothing of it is written."""
+        ...
+
+
+@runtime_checkable
+class TransactionStore(Protocol):
+    """What a store has beside all others if activities can write to it within its own transactions."""
+
+    def begin_transaction(self, seconds: float) -> OpenTransaction: ...
+
+
 class LeaseStore(Protocol):
     """Leases: one per worker."""
 
@@ -265,7 +296,7 @@ class QuestionStore(Protocol):
     async def forget_question(self, number: int) -> None: ...
 
 
-class Store(RunStore, TurnStore, MessageStore, TaskStore, LeaseStore, QuestionStore, Protocol):
+class Store(RunStore, TurnStore, MessageStore, TaskStore, LeaseStore, QuestionStore, PipelineStores, Protocol):
     """All of it, with its opening and closing."""
 
     url: str

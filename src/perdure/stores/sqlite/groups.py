@@ -43,8 +43,26 @@ class Writer:
         self.access = Access(connection)
         self._path = path
         self._file = _identity(path)
-        self._clock = clock
+        self.clock = clock
         self._after_commit = after_commit
+
+    def begin(self) -> Access:
+        """A transaction that its caller ends."""
+        self._refuse_vanished()
+        access = self.access
+        access.careful = False
+        access.write("begin immediate")
+        access.now_us = self.clock.now_us()
+        return access
+
+    def end(self, *, commit: bool) -> None:
+        """Make it durable, or take it back."""
+        if not commit:
+            self._take_back()
+            return
+        self.access.write("commit")
+        self.access.undo.clear()
+        self._after_commit()
 
     def run(self, calls: Sequence[Call]) -> None:
         """Make these transitions, durably."""
@@ -68,7 +86,7 @@ class Writer:
         access.careful = careful and len(calls) > 0
         access.write("begin immediate")
         try:
-            access.now_us = self._clock.now_us()
+            access.now_us = self.clock.now_us()
             before = access.connection.total_changes()
             for call in calls:
                 call.outcome = access.alone(partial(call.work, access, *call.values))

@@ -6,12 +6,14 @@ A thread takes everything that waits into one group. The answers of a group go b
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Protocol
 
 from perdure.stores.sqlite.groups import Call, Transition
+from perdure.stores.sqlite.transactions import Transaction
 from perdure.stores.sqlite.troubles import refusal
 
 GROUP_MAX = 1000
@@ -30,15 +32,24 @@ class Line(Protocol):
         """Do what waits, and end."""
         ...
 
+    def hold(self, transaction: Transaction) -> None:
+        """Let it have the connection for itself, when it is its turn."""
+        ...
+
 
 class StraightLine:
-    """No queue: each call is a group, on the caller's thread. `lock` is that of the connection."""
+    """No queue: each call is a group, on the caller's thread. `lock` and `gate` are those of the connection."""
 
-    def __init__(self, run: Run, lock: Lock) -> None:
+    def __init__(self, run: Run, lock: Lock, gate: Gate) -> None:
         self._run = run
         self._lock = lock
+        self._gate = gate
+
+    def hold(self, transaction: Transaction) -> None:
+        self._gate.enter(transaction)
 
     async def call(self, work: Transition, values: tuple[Any, ...]) -> Any:
+        await self._gate.passed()
         call = Call(work, values)
         with self._lock:
             self._run((call,))
@@ -48,6 +59,64 @@ class StraightLine:
 
     async def stop(self) -> None:
         """Nothing waits."""
+
+
+class Gate:
+    """Keeps all others away from a connection without a thread while a transaction has it."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Transaction] = deque()
+        self._opened: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def passed(self) -> None:
+        """Wait until nobody has the connection."""
+        while self._queue:
+            opened = asyncio.get_running_loop().create_future()
+            self._opened.append(opened)
+            await opened
+
+    def enter(self, transaction: Transaction) -> None:
+        """It begins when those before it have ended."""
+        self._queue.append(transaction)
+        transaction.on_order = lambda: self._serve(transaction)
+
+    def _serve(self, transaction: Transaction) -> None:
+        if self._queue[0] is not transaction:
+            return
+        if not transaction.began:
+            self._timer = asyncio.get_running_loop().call_later(transaction.seconds, self._time_out, transaction)
+        transaction.serve_waiting()
+        self._leave(transaction)
+
+    def _time_out(self, transaction: Transaction) -> None:
+        if transaction.over is None:
+            transaction.time_out()
+            self._leave(transaction)
+
+    def _leave(self, transaction: Transaction) -> None:
+        if transaction.over is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        transaction.on_order = None
+        self._queue.popleft()
+        if self._queue:
+            self._serve(self._queue[0])
+        while not self._queue and self._opened:
+            opened = self._opened.popleft()
+            if not opened.done():
+                opened.set_result(None)
+
+
+class Held(Call):
+    """Not a call: from here on a transaction has the connection for itself."""
+
+    __slots__ = ("transaction",)
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction.serve, ())
+        self.transaction = transaction
 
 
 class Waiting(Call):
@@ -68,7 +137,8 @@ class ThreadLine:
         self._run = run
         self._now = now
         self._ticked = 0.0
-        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._queue: SimpleQueue[Waiting | Held | None] = SimpleQueue()
+        self._held: Held | None = None  # comes after the group that is made now
         self._tick: Callable[[], object] | None = None
         self._stopping = False
         self._thread = Thread(target=self._work, name=name, daemon=True)
@@ -78,6 +148,9 @@ class ThreadLine:
         call = Waiting(work, values, asyncio.get_running_loop())
         self._queue.put(call)
         return await call.future
+
+    def hold(self, transaction: Transaction) -> None:
+        self._queue.put(Held(transaction))
 
     async def stop(self) -> None:
         self._stopping = True
@@ -92,10 +165,13 @@ class ThreadLine:
     def _work(self) -> None:
         while True:
             calls = self._take()
+            held, self._held = self._held, None
             if calls:
                 self._make(calls)
                 answer(calls)
-            elif self._stopping and self._queue.empty():
+            if held is not None:
+                held.transaction.serve()
+            elif not calls and self._stopping and self._queue.empty():
                 return
             if self._tick is not None and (not calls or self._now() - self._ticked >= TICK_SECONDS):
                 self._ticked = self._now()
@@ -110,11 +186,14 @@ class ThreadLine:
                 call.outcome = refusal(error)
 
     def _take(self) -> list[Waiting]:
-        """All that waits; after a while without anything, nothing."""
+        """All that waits, up to a transaction; after a while without anything, nothing."""
         calls: list[Waiting] = []
         try:
             call = self._queue.get(timeout=TICK_SECONDS if self._tick is not None else None)
             while call is not None:
+                if isinstance(call, Held):
+                    self._held = call
+                    break
                 calls.append(call)
                 call = self._queue.get_nowait() if len(calls) < GROUP_MAX else None
         except Empty:

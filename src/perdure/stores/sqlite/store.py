@@ -16,12 +16,13 @@ import apsw
 
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
+from perdure.stores.port import OpenTransaction
 from perdure.stores.records import Damage
 from perdure.stores.sqlite import intruders, sql
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.changes import Notices, neighbours
 from perdure.stores.sqlite.groups import Reader, Writer
-from perdure.stores.sqlite.lines import StraightLine, ThreadLine, in_thread
+from perdure.stores.sqlite.lines import Gate, StraightLine, ThreadLine, in_thread
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.opening import open_reader, open_writer
 from perdure.stores.sqlite.part import Lines
@@ -34,6 +35,7 @@ from perdure.stores.sqlite.sides import (
     SqliteTasks,
     SqliteTurns,
 )
+from perdure.stores.sqlite.transactions import Transaction
 from perdure.stores.sqlite.verify import verify
 
 
@@ -65,6 +67,7 @@ class SqliteStore(
         self._connections: list[apsw.Connection] = []
         self._version: Callable[[], object] = lambda: None  # of what others have written
         self._seen: object = None
+        self._writer: Writer | None = None
 
     # --- opening and closing ----------------------------------------------------------------
 
@@ -118,15 +121,25 @@ class SqliteStore(
         writing, *reading = self._connections
         writer = Writer(self._path, writing, self._clock, partial(neighbours.tell, self._path, self._notices))
         readers = [Reader(self._path, connection, self._clock) for connection in reading or [writing]]
+        self._writer = writer
         if not self._threads:
-            lock = Lock()
-            straight = StraightLine(readers[0].run, lock)
-            return Lines(StraightLine(writer.run, lock), straight, straight)
+            lock, gate = Lock(), Gate()
+            straight = StraightLine(readers[0].run, lock, gate)
+            return Lines(StraightLine(writer.run, lock, gate), straight, straight)
         return Lines(
             ThreadLine("perdure-sqlite-writer", writer.run, self._clock.monotonic),
             ThreadLine("perdure-sqlite-reader", readers[0].run, self._clock.monotonic),
             ThreadLine("perdure-sqlite-scanner", readers[1].run, self._clock.monotonic),
         )
+
+    # --- transactional activities ------------------------------------------------------------
+
+    def begin_transaction(self, seconds: float) -> OpenTransaction:
+        writer = self._writer
+        assert writer is not None
+        transaction = Transaction(writer, self._path, seconds)
+        self._opened().writing.hold(transaction)
+        return transaction
 
     # --- changes ----------------------------------------------------------------------------
 
