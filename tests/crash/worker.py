@@ -1,4 +1,4 @@
-"""A worker that tests kill: long chains of generations, and trees of children. `python -m tests.crash.worker FILE`."""
+"""A worker that tests kill: long chains of generations, trees of children; `python -m tests.crash.worker FILE`."""
 
 from __future__ import annotations
 
