@@ -6,13 +6,16 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import apsw
 import pytest
 
 from perdure.clock import SystemClock
 from perdure.errors import PerdureError, StoreCorrupt, StoreUnavailable, UsageError
 from perdure.stores.sqlite import SqliteStore
+from perdure.stores.sqlite.opening import open_writer
 from perdure.stores.urls import store_of
 from tests.stores.sqlite.files import begin, look, with_store
 
@@ -107,6 +110,28 @@ def test_an_empty_file_becomes_a_store_and_stays_one(tmp_path: Path) -> None:
     assert look(path, "pragma journal_mode") == [("wal",)]
     assert look(path, "select number, run_id is not null from runs") == [(1, 1)]
     with_store(path, lambda store: store.get_run("o-1"))
+
+
+def test_a_file_that_another_makes_into_a_store_meanwhile_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes may open a new file at once: neither takes the other's half-seen tables for another program's."""
+    path = str(tmp_path / "store.db")
+    other = Thread(target=lambda: open_writer(path).close())
+
+    def pause(_: object, statement: str, __: object) -> bool:
+        if "user_version" in statement and not other.ident:
+            other.start()
+            other.join(0.3)  # it ends if it may
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = pause
+
+    monkeypatch.setattr(apsw, "connection_hooks", [watch])
+    open_writer(path).close()
+    other.join()
+    assert look(tmp_path / "store.db", "select count(*) from runs") == [(0,)]
 
 
 def test_a_file_that_vanishes_takes_no_more_turns(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _patient(tries: int) -> bool:
 
 def _prepare(connection: apsw.Connection, path: str) -> None:
     access = Access(connection)
-    version = migrations.version_of(access, path)
+    version = _version(access, path)
     _demand(access, path, "journal_mode", "wal")
     _demand(access, path, "synchronous", FULL)
     for pragma in ("fullfsync = on", "checkpoint_fullfsync = on", f"wal_autocheckpoint = {CHECKPOINT_PAGES}"):
@@ -87,6 +87,16 @@ def _prepare(connection: apsw.Connection, path: str) -> None:
     if version < migrations.NEWEST:
         _migrate(connection, access, path)
     migrations.check(access, path)
+
+
+def _version(access: Access, path: str) -> int:
+    """Which version the file has. In one transaction: somebody else may just be making its tables."""
+    access.write("begin")
+    try:
+        return migrations.version_of(access, path)
+    finally:
+        if access.connection.in_transaction:
+            access.write("rollback")
 
 
 def _migrate(connection: apsw.Connection, access: Access, path: str) -> None:
