@@ -104,10 +104,10 @@ class Pump:
                 wait = self._seconds_to_wait()
             except StoreUnavailable as error:
                 logger.error("the store is not available, tried again in %g s: %s", RETRY_SECONDS, error)
-                wait = RETRY_SECONDS
+                wait = self._again()
             except PerdureError as error:
                 logger.error("%s: %s", type(error).__name__, error)
-                wait = RETRY_SECONDS
+                wait = self._again()
             if wait is not None:
                 self._timer = asyncio.get_running_loop().call_later(wait, self._called.set)
             await self._called.wait()
@@ -117,8 +117,8 @@ class Pump:
     async def _once(self) -> None:
         worker = self._worker
         if self._check_lease:
-            self._check_lease = False
             await worker.renew_or_begin_anew()
+            self._check_lease = False
         changed, self._changed = self._changed, False
         if changed:
             worker.tasks.backlog.update(worker.tasks.free)
@@ -133,6 +133,11 @@ class Pump:
             worker.tasks.backlog.update(worker.tasks.free)
         if worker.tasks.backlog:
             await self._claim_tasks()
+
+    def _again(self) -> float:
+        """What was not found for the store's sake is looked for anew."""
+        self._changed = True
+        return RETRY_SECONDS
 
     def _seconds_to_wait(self) -> float | None:
         now_us = self._worker.site.clock.now_us()

@@ -86,7 +86,10 @@ class Worker:
 
     async def renew_or_begin_anew(self) -> None:
         """The lease may be lost: if it is, everything that was owned under it is somebody else's."""
-        if self.stopping or await self.site.store.renew_lease(self.owner()):
+        if self.stopping:
+            return
+        if await self.site.store.renew_lease(self.owner()):
+            self._keeper.keep(self.owner(), self.pump.check_lease)  # it may have given up, while the store was away
             return
         logger.error("the lease of this worker was lost: it begins anew")
         self.tasks.lose_all()

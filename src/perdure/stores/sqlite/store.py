@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -113,7 +114,8 @@ class SqliteStore(
 
     def _disconnect(self) -> None:
         for connection in reversed(self._connections):
-            connection.close()
+            with suppress(apsw.Error):  # no room to tidy up in: the log has it all, and the next one finds it there
+                connection.close()
         self._connections.clear()
         self._locks.let_go()
 

@@ -1,0 +1,186 @@
+"""A full disk under a whole engine: runs wait and say so, nothing is lost, and all goes on once there is room (§6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from perdure import NotFound, StoreUnavailable, activity, activity_info, receive, sleep, workflow
+from perdure.app import Engine
+from perdure.clock import Clock, SystemClock
+from perdure.stores.sqlite import SqliteStore
+from perdure.testing import VirtualClock
+from perdure.testing.virtual import running_clock
+from tests.stores.sqlite.counting import CountingVfs
+
+PATIENCE_LOOKS = 100
+DONE: list[tuple[str, str, int]] = []  # what activities did: the run, what, which attempt
+
+
+@activity
+async def note(what: str) -> str:
+    DONE.append((activity_info().workflow_id, what, activity_info().attempt))
+    return what
+
+
+@workflow
+async def errand(rounds: int) -> int:
+    for number in range(rounds):
+        await note(f"left {number}")
+        await sleep(1)
+        await note(f"back {number}")
+    return rounds
+
+
+@workflow
+async def approval() -> str:
+    answer = await receive("approve", str)
+    return await note(answer)
+
+
+@pytest.fixture
+def vfs() -> Iterator[CountingVfs]:
+    DONE.clear()
+    vfs = CountingVfs("engine-filling")
+    yield vfs
+    vfs.unregister()
+
+
+@asynccontextmanager
+async def on_disk(path: Path, clock: Clock, **options: Any) -> AsyncGenerator[Engine]:
+    """An engine on a disk that can be full."""
+    threads = options.setdefault("threads", False)
+    store = SqliteStore(path, clock, threads=threads, vfs="engine-filling")
+    rng = random.Random(1)
+    async with Engine(
+        store, workflows=[errand, approval], activities=[note], clock=clock, rng=rng, **options
+    ) as engine:
+        yield engine
+
+
+async def test_runs_wait_while_the_disk_is_full_and_go_on_when_there_is_room(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is lost, no activity is repeated, and the log says what is the matter."""
+    assert running_clock() is virtual_clock
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        handles = [await e.start(errand, 20, id=f"o-{number}") for number in range(5)]
+        await asyncio.sleep(3.5)
+        vfs.full = True
+        begun = len(DONE)
+        with caplog.at_level(logging.ERROR, "perdure"):
+            await asyncio.sleep(120)
+        assert len(DONE) == begun
+        said = {record.getMessage() for record in caplog.records}
+        assert any("the disk is full" in line and str(tmp_path / "store.db") in line for line in said), said
+        assert not any(record.exc_info for record in caplog.records)
+        assert (await handles[0].describe()).status == "running"  # what is there can be read
+        vfs.full = False
+        assert [await handle.result(timeout=600) for handle in handles] == [20] * 5
+        assert sorted(DONE) == sorted(
+            (f"o-{run}", f"{what} {number}", 1) for run in range(5) for number in range(20) for what in ("left", "back")
+        )
+        assert await e.store.verify() == []
+
+
+CALLS: list[Callable[[Engine], Any]] = [
+    lambda e: e.start(approval, id="new"),
+    lambda e: e.signal_with_start(approval, id="new", signal="approve", signal_args=["yes"]),
+    lambda e: e.handle("there").signal("approve", "yes", message_id="m-1"),
+    lambda e: e.handle("there").update("nothing"),
+    lambda e: e.handle("there").cancel(),
+    lambda e: e.handle("there").terminate(),
+]
+
+
+async def test_calls_are_refused_while_the_disk_is_full_and_leave_nothing(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path
+) -> None:
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        there = await e.start(approval, id="there")
+        await asyncio.sleep(1)
+        before = await e.store.counts()
+        vfs.full = True
+        for call in CALLS:
+            with pytest.raises(StoreUnavailable, match=r"the disk is full: .* Nothing of this call was written"):
+                await call(e)
+        assert await e.store.counts() == before
+        with pytest.raises(NotFound):
+            await e.handle("new").describe()
+        vfs.full = False
+        for _ in range(2):  # tried again, as the message says, and once more
+            await there.signal("approve", "yes", message_id="m-1")
+        assert await there.result() == "yes"
+        assert await e.run(errand, 0, id="new") == 0
+        assert DONE == [("there", "yes", 1)]
+
+
+async def test_an_engine_that_cannot_begin_says_why_and_another_one_can_later(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path
+) -> None:
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        await e.start(approval, id="there")
+    vfs.full = True
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        async with on_disk(tmp_path / "store.db", virtual_clock):
+            pass
+    vfs.full = False
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        await e.handle("there").signal("approve", "yes")
+        assert await e.handle("there").result() == "yes"
+
+
+async def test_an_engine_can_be_closed_while_the_disk_is_full(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path
+) -> None:
+    """What it could not write is done again by the next one."""
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        await e.start(errand, 3, id="there")
+        await asyncio.sleep(0.5)
+        vfs.full = True
+        await asyncio.sleep(5)
+    vfs.full = False
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        assert await e.handle("there").result(timeout=60) == 3
+        assert {what for _, what, _ in DONE} == {f"{way} {n}" for way in ("left", "back") for n in range(3)}
+        assert await e.store.verify() == []
+
+
+@pytest.mark.parametrize("full_seconds", [0.1, 1.2])
+def test_a_disk_may_be_full_for_longer_than_a_lease(vfs: CountingVfs, tmp_path: Path, full_seconds: float) -> None:
+    """Nobody else has taken the runs over, so they stay with their worker, which goes on to renew its lease (E3)."""
+
+    async def main() -> None:
+        async with on_disk(tmp_path / "store.db", SystemClock(), threads=True, lease=0.5) as e:
+            handles = [await e.start(approval, id=f"o-{number}") for number in range(20)]
+            vfs.full = True
+            with pytest.raises(StoreUnavailable, match="the disk is full"):
+                await e.start(approval, id="new")
+            await asyncio.to_thread(Event().wait, full_seconds)
+            vfs.full = False
+            for handle in handles:
+                await handle.signal("approve", "yes")
+            assert [await handle.result(timeout=20) for handle in handles] == ["yes"] * 20
+            assert sorted(DONE) == sorted((f"o-{number}", "yes", 1) for number in range(20))
+            assert await _is_renewed(e)
+            assert await e.store.verify() == []
+
+    asyncio.run(main())
+
+
+async def _is_renewed(engine: Engine) -> bool:
+    (lease,) = await engine.store.list_leases()
+    for _ in range(PATIENCE_LOOKS):
+        (now,) = await engine.store.list_leases()
+        if now.expires_us > lease.expires_us:
+            return True
+        await asyncio.to_thread(Event().wait, 0.05)
+    return False
