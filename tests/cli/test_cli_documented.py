@@ -30,10 +30,16 @@ def command_of(name: str) -> click.Command:
     return command
 
 
+def options_of(command: click.Command) -> list[click.Parameter]:
+    """Of a command, and of those below it."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return [*command.params, *(option for one in below for option in one.params)]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_on_the_page_with_all_its_options(name: str) -> None:
     section = section_of(name)
-    for option in command_of(name).params:
+    for option in options_of(command_of(name)):
         if isinstance(option, click.Option) and not option.hidden:
             assert f"`{option.opts[-1]}" in section + SHARED, option.opts
         elif isinstance(option, click.Argument):
@@ -42,7 +48,7 @@ def test_a_command_is_on_the_page_with_all_its_options(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_names_no_option_that_a_command_does_not_have(name: str) -> None:
-    known = {text for option in command_of(name).params for text in option.opts}
+    known = {text for option in options_of(command_of(name)) for text in option.opts}
     said = set(re.findall(r"`(--[a-z-]+)", section_of(name)))
     if name in ("cancel", "terminate", "dev"):
         said -= {"--store"}

@@ -25,6 +25,7 @@ COMMANDS = {
     "resolve": "resolve",
     "cancel": "cancel",
     "terminate": "terminate",
+    "pipeline": "pipeline",
     "doctor": "doctor",
     "completion": "completion",
 }

@@ -74,7 +74,12 @@ async def _work(store: str, loaded: Loaded, registry: Registry, settings: Settin
 
     changes = Changes()
     engine: Engine = Engine(
-        store, workflows=loaded.workflows, activities=loaded.activities, settings=settings, listener=desk
+        store,
+        workflows=loaded.workflows,
+        activities=loaded.activities,
+        pipelines=loaded.pipelines,
+        settings=settings,
+        listener=desk,
     )
     shadows = Shadows(engine.store, registry, settings, SystemClock(), desk.mismatch)
     rehearsals = Rehearsals(engine.store, loaded.place, desk.rehearsed)

@@ -39,6 +39,7 @@ class Loaded:
     module: str
     workflows: tuple[Any, ...]
     activities: tuple[Any, ...]
+    pipelines: tuple[Any, ...] = ()
 
     @property
     def workflow_names(self) -> list[str]:
@@ -61,14 +62,15 @@ def load(text: str) -> Loaded:
     place, listed = _split(text)
     name = _importable_name(place)
     module = _import(name, place)
-    found = _of_list(module, listed, text) if listed else vars(module).values()
+    found = list(_of_list(module, listed, text) if listed else vars(module).values())
     workflows, activities = _definitions(found)
-    if not workflows and not activities:
+    pipelines = _pipelines(found)
+    if not workflows and not activities and not pipelines:
         raise Wrong(
-            f"{text} holds no workflow and no activity",
+            f"{text} holds no workflow and no activity, nor a pipeline",
             "decorate them with @workflow and @activity; stubs, whose body is `...`, do not count",
         )
-    return Loaded(text, name, tuple(workflows), tuple(activities))
+    return Loaded(text, name, tuple(workflows), tuple(activities), tuple(pipelines))
 
 
 def registry_of(loaded: Loaded) -> Registry:
@@ -182,3 +184,9 @@ def _definitions(found: Iterable[Any]) -> tuple[list[Any], list[Any]]:
         elif isinstance(one, Activity) and not one.is_stub:
             activities[id(one)] = one  # type: ignore[reportUnknownArgumentType]
     return list(workflows.values()), list(activities.values())
+
+
+def _pipelines(found: Iterable[Any]) -> list[Any]:
+    from perdure.pipelines import Pipeline
+
+    return list({id(one): one for one in found if isinstance(one, Pipeline)}.values())

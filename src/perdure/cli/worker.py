@@ -49,7 +49,13 @@ def _work(store: str, loaded: Loaded, options: dict[str, Any], as_json: bool) ->
     from perdure.app import Worker
 
     async def work() -> None:
-        worker = Worker(store, workflows=loaded.workflows, activities=loaded.activities, **options)
+        worker = Worker(
+            store,
+            workflows=loaded.workflows,
+            activities=loaded.activities,
+            pipelines=loaded.pipelines,
+            **options,
+        )
         _say_what_it_serves(store, loaded, options["queues"], as_json)
         await worker.run()
 
@@ -70,10 +76,13 @@ def _say_what_it_serves(store: str, loaded: Loaded, queues: dict[str, int], as_j
             "queues": queues,
             "workflows": loaded.workflow_names,
             "activities": loaded.activity_names,
+            "pipelines": [one.name for one in loaded.pipelines],
         }
         print_json_line(serving)
         return
     say(f"worker {os.getpid()} serves {served(queues)} of {store}")
     say(f"  workflows:  {', '.join(loaded.workflow_names) or 'none'}")
     say(f"  activities: {', '.join(loaded.activity_names) or 'none'}")
+    if loaded.pipelines:
+        say(f"  pipelines:  {', '.join(one.name for one in loaded.pipelines)}")
     say("Ctrl-C or SIGTERM stops it.")

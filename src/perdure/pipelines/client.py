@@ -157,8 +157,10 @@ class Pipelines:
         state = declared_state(view, self._policy)
         return status_of(Seen(state, view.open_run, tuple(recent), pending), self.now)
 
-    async def runs(self, name: str) -> list[SeenRun]:
-        """Every attempt of its handlers, the oldest first. `NotFound`."""
+    async def runs(self, name: str, *, last: int | None = None) -> list[SeenRun]:
+        """Every attempt of its handlers, the oldest first; or only so many of the last ones. `NotFound`."""
+        if last is not None:
+            return [seen_run(one) for one in await self._store.list_last_handler_runs(_name(name), last)]
         found: list[HandlerRun] = []
         while page := await self._store.list_handler_runs(_name(name), PAGE, found[-1].number if found else 0):
             found += page

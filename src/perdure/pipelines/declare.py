@@ -78,12 +78,12 @@ class DeclaredConsumer:
         """Whether its class has a method for this stage."""
         return getattr(self.handler, stage, None) is not None
 
-    @property
+    @cached_property
     def state_type(self) -> Any:
         """The type that its state is read as."""
         return (*signature_of(self.handler.prepare, self.name, hidden=2).reads(), Any)[0]
 
-    @property
+    @cached_property
     def result_type(self) -> Any:
         """The type that the result of its mutation is read as."""
         return signature_of(self.handler.mutate, self.name, hidden=2).returns() if self.has("mutate") else Any
