@@ -23,6 +23,7 @@ from perdure import (
     attributes,
     child,
     choose,
+    complete_later,
     continue_as_new,
     each,
     first,
@@ -45,6 +46,7 @@ from perdure import (
     side_effect,
     signal,
     sleep,
+    transient,
     update,
     uuid4,
     wait_until,
@@ -94,6 +96,31 @@ async def flaky(step: int) -> int:
 async def hopeless(step: int) -> int:
     _log(f"hopeless {step}")
     raise ApplicationError("no way", type="Hopeless")
+
+
+@activity
+async def given_out(step: int) -> int:
+    _log(f"given out {step}")
+    complete_later()
+
+
+@activity(effect="ask")
+async def pay(step: int) -> int:
+    times = FAILED[activity_info().key] = FAILED.get(activity_info().key, 0) + 1
+    _log(f"paid {step}, {times} times")
+    raise ConnectionError("no reply")
+
+
+@pay.reconcile
+async def was_paid(step: int) -> int:
+    if activity_info().key not in FAILED:
+        raise transient("never paid")
+    return step
+
+
+@activity(effect="ask")
+async def pay_blindly(step: int) -> int:
+    raise ConnectionError("no reply")
 
 
 # --- the workflows -------------------------------------------------------------------------------
@@ -264,6 +291,21 @@ async def promised() -> str:
 
 
 @workflow
+async def reviewed() -> list[int]:
+    return await parallel(given_out(1), work(2))
+
+
+@workflow
+async def paying() -> list[int]:
+    return [await pay(1), await pay(2)]
+
+
+@workflow
+async def unsure() -> int:
+    return await pay_blindly(1)
+
+
+@workflow
 async def kid(number: int) -> int:
     return int(await work(number)) * 2
 
@@ -353,6 +395,6 @@ async def limited() -> None:
 WORKFLOWS = [
     *(chain, fan, mixed, compensated, napping, collecting, reminded, either, racing, first_of, windowed, drawn),
     *(patching, scoped, tidy, stateful, Cart, phased, promised, kid, bad_kid, waiting_kid, family, bad_family),
-    *(told_kid, cancelled_kid, leaving, nested, calling, generations, rolling, limited),
+    *(told_kid, cancelled_kid, leaving, nested, calling, generations, rolling, limited, reviewed, paying, unsure),
 ]
-ACTIVITIES = [work, work_in_thread, slow, flaky, hopeless]
+ACTIVITIES = [work, work_in_thread, slow, flaky, hopeless, given_out, pay, pay_blindly]

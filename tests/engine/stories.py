@@ -12,6 +12,7 @@ from typing import Any
 
 from perdure import RunEnded
 from tests.engine.corpus import (
+    LOG,
     Cart,
     bad_family,
     calling,
@@ -31,15 +32,18 @@ from tests.engine.corpus import (
     napping,
     nested,
     patching,
+    paying,
     phased,
     promised,
     racing,
     reminded,
+    reviewed,
     rolling,
     scoped,
     stateful,
     tidy,
     told_kid,
+    unsure,
     windowed,
 )
 
@@ -84,6 +88,7 @@ plain("family", family, 3)
 plain("bad_family", bad_family)
 plain("told_kid", told_kid)
 plain("nested", nested, 2)
+plain("paying", paying)
 plain("generations", generations, 3, 0)
 
 
@@ -116,6 +121,26 @@ async def cancelled(engine: Any) -> Any:
     await asyncio.sleep(1)
     if (await handle.describe()).status == "running":
         await handle.cancel("enough")
+    return await ending(handle)
+
+
+@story
+async def completed_from_outside(engine: Any) -> Any:
+    handle = await engine.start(reviewed, id="reviewed")
+    while not (keys := [key for key, _, what in LOG if what == "given out 1"]):
+        await asyncio.sleep(1)
+    await engine.complete_activity(f"{handle.run_id}.{keys[0]}", 1)
+    return await ending(handle)
+
+
+@story
+async def decided_by_a_person(engine: Any) -> Any:
+    handle = await engine.start(unsure, id="blind")
+    while (seen := await handle.describe()).status == "running":
+        for one in seen.activities:
+            if one.waits_for == "a person":
+                await handle.resolve_activity(one.key, "happened", 7)
+        await asyncio.sleep(1)
     return await ending(handle)
 
 

@@ -150,6 +150,35 @@ def test_a_lost_lease_takes_everything_back(path: Path) -> None:
     assert ledger(path) == [("r", 2)]
 
 
+def test_a_worker_that_stops_waits_for_no_transaction(path: Path) -> None:
+    """E3: it hands over within a second, and what an attempt wrote that did not end is not written."""
+    began, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        transaction().execute(CREATE)
+        transaction().execute(INSERT, ("r", 1))
+        began.set()
+        over.wait(60)
+
+    made = transactional(work)
+
+    @workflow
+    async def flow() -> None:
+        await made()
+
+    async def main() -> float:
+        async with Engine(url_of(path), workflows=[flow], activities=[made], lease=90) as e:
+            await e.start(flow, id="r")
+            while not began.is_set():
+                await pause(0.01)
+            since = asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() - since
+
+    assert asyncio.run(main()) < 5
+    over.set()
+    assert ledger(path) == []
+
+
 def test_a_race_that_it_loses_leaves_nothing(path: Path) -> None:
     async def work() -> None:
         await transaction().execute(CREATE)

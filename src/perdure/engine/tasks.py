@@ -214,6 +214,8 @@ class TaskRunner:
         await self._beats.save(left)
         for attempt in list(self.running.values()):
             self._settle(attempt)
+            if attempt.transacting is not None:
+                attempt.transacting.roll_back()  # so that the lease can be handed back
         self._stopped = True
         if self._concluding.saving:
             await asyncio.wait(self._concluding.saving)
