@@ -65,9 +65,13 @@ def numbers(condition: Condition) -> Numbers | None:
             found = [each for part in parts if (each := numbers(part)) is not None]
             if len(found) < len(parts):
                 return None
+            if len(found) == 1:
+                return found[0]
             queries = [each.query for each in found]
-            text = " union all ".join(query.text for query in queries)
-            return Numbers(Part(text, values_of(queries)), different=len(found) == 1 and found[0].different)
+            ordered = all(each.ordered for each in found)  # then SQLite merges them, and gives each number once
+            union = sql.UNION_MERGED if ordered else sql.UNION
+            text = union.format(queries=(" union " if ordered else " union all ").join(each.text for each in queries))
+            return Numbers(Part(text, values_of(queries)), different=ordered)
         case _:
             return None
 
@@ -115,6 +119,10 @@ def _numbers_of(wanted: Compare) -> Numbers | None:
     comparison = _comparison(wanted)
     if comparison is NEVER:
         return Numbers(Part(f"{sql.EVERY_NUMBER} where false"), different=True)
+    if wanted.attribute and wanted.operator == "in" and isinstance(wanted.value, tuple):
+        each = AnyOf(tuple(Compare(wanted.field, "=", value, attribute=True) for value in wanted.value))
+        if len(each.parts) <= UNIONS_MAX:
+            return numbers(each)
     if wanted.attribute:
         query = sql.NUMBERS_BY_ATTRIBUTE.format(comparison=comparison.text)
         return Numbers(Part(query, (wanted.field, *comparison.values)), wanted.operator == "=", wanted.operator == "=")

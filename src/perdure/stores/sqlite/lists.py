@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from perdure.errors import StoreCorrupt
 from perdure.stores.finding import fits
-from perdure.stores.records import Blocked, Condition, NewRun, Run
+from perdure.stores.records import Blocked, Condition, NewRun, Not, Run
 from perdure.stores.sqlite import conditions, sql
 from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.conditions import Numbers, Part
@@ -38,9 +38,7 @@ def list_runs(access: Access, wanted: Condition, limit: int, before: int | None)
 
 
 def count_runs(access: Access, wanted: Condition) -> int:
-    parts = conditions.conjuncts(wanted)
-    query = _count(access, parts) if parts else Part(sql.COUNT_EVERY)
-    return access.number(query.text, *query.values) or 0
+    return _count(access, conditions.conjuncts(wanted))
 
 
 def _every(before: int | None) -> Part:
@@ -57,15 +55,23 @@ def _page(access: Access, parts: list[Condition], before: int | None) -> Part:
     return _found(sql.FOUND_NUMBERS, [*checks, *_checks(parts)])
 
 
-def _count(access: Access, parts: list[Condition]) -> Part:
+def _count(access: Access, parts: list[Condition]) -> int:
+    if not parts:
+        return access.number(sql.COUNT_EVERY) or 0
     indexed = _indexed(parts)
+    rarest = None if len(parts) == 1 else _rarest(access, indexed)
+    opposites = [part for part in parts if isinstance(part, Not) and not conditions.is_of_states(part)]
     if indexed and len(parts) == 1:
         query, different, _ = indexed[0].numbers
-        return Part((sql.COUNT_NUMBERS if different else sql.COUNT_DIFFERENT).format(numbers=query.text), query.values)
-    rarest = _rarest(access, indexed)
-    if rarest is not None:
-        return _found(sql.COUNT_FOUND, [_among(rarest.numbers), *_checks(parts, [rarest])])
-    return _count_merged(parts, [each for each in indexed if each.numbers.ordered])
+        found = Part((sql.COUNT_NUMBERS if different else sql.COUNT_DIFFERENT).format(numbers=query.text), query.values)
+    elif rarest is not None:
+        found = _found(sql.COUNT_FOUND, [_among(rarest.numbers), *_checks(parts, [rarest])])
+    elif len(opposites) == 1:  # all but those that do fit it, which an index may have
+        rest = [part for part in parts if part is not opposites[0]]
+        return _count(access, rest) - _count(access, [*rest, *conditions.conjuncts(opposites[0].part)])
+    else:
+        found = _count_merged(parts, [each for each in indexed if each.numbers.ordered])
+    return access.number(found.text, *found.values) or 0
 
 
 def _count_merged(parts: list[Condition], ordered: list[Indexed]) -> Part:
