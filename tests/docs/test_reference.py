@@ -12,6 +12,7 @@ import pytest
 import perdure
 from perdure import Client, Engine, Handle, Worker, errors, policies, testing
 from perdure.app import Surroundings, WorkerOptions
+from perdure.cli import COMMANDS
 from perdure.define.activity import ActivityOptions
 from perdure.define.starting import ChildOptions
 from perdure.define.workflow import WorkflowOptions
@@ -22,7 +23,8 @@ from perdure.model.commands import KINDS
 from perdure.testing import plugin
 
 ROOT = Path(__file__).parents[2]
-PAGES = {page.name: page.read_text("utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {"the README": README} | {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")}
 CODE = re.compile(r"^```.*?^```|``.+?``|`[^`]+`", re.MULTILINE | re.DOTALL)
 
 
@@ -78,6 +80,14 @@ def test_every_command_that_a_page_names_is_there() -> None:
     named = {name for page in pages for code in CODE.findall(page) for name in re.findall(r"\bmake ([a-z-]+)", code)}
     targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert {"test", "check", "test-pythons", "mutants", "bench"} <= named <= targets
+
+
+def test_every_command_of_perdure_that_a_page_shows_is_there() -> None:
+    pages = [*PAGES.values(), (ROOT / "CHANGELOG.md").read_text("utf-8")]
+    shown = [code for page in pages for code in CODE.findall(page)]
+    named = {name for code in shown for name in re.findall(r"(?:^\$ |`|\()perdure ([a-z]+)\b", code, re.MULTILINE)}
+    assert len(named) > 10
+    assert named - set(COMMANDS) == set()
 
 
 def test_every_error_has_an_entry() -> None:
