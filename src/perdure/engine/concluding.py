@@ -28,6 +28,7 @@ from perdure.engine.effects import (
     seconds_to_ask_again,
 )
 from perdure.engine.retrying import RetryRule, backoff, rule_of, seconds_to_wait
+from perdure.engine.settings import over_limit
 from perdure.errors import Failure, PerdureError, UsageError
 from perdure.model import jobs
 from perdure.stores.port import OpenTransaction
@@ -73,16 +74,18 @@ class TaskHost(Protocol):
 class Concluding:
     """What attempts come to, on one worker."""
 
-    def __init__(self, host: TaskHost, clock: Clock, rng: random.Random, beats: Beats) -> None:
+    def __init__(self, host: TaskHost, clock: Clock, rng: random.Random, beats: Beats, payload_bytes_max: int) -> None:
         self._host = host
         self._clock = clock
         self._rng = rng
         self._beats = beats
+        self._payload_bytes_max = payload_bytes_max
         self.saving: set[asyncio.Task[None]] = set()
 
     def conclude(self, attempt: Attempt, outcome: Outcome, *, stopping: bool) -> None:
         """Say what it came to; one that was handed over or lost says nothing."""
         why = attempt.why
+        outcome = self._sized(attempt, outcome)
         if attempt.transacting is not None:
             if outcome.value is not None and why not in NOT_COMMITTED:
                 self._later(attempt, self._commit(attempt, attempt.transacting, outcome))
@@ -182,6 +185,14 @@ class Concluding:
         self._free(attempt, record, record.ended_us + round(wait * MICROS))
 
     # --- effect="ask" -----------------------------------------------------------------------------
+
+    def _sized(self, attempt: Attempt, outcome: Outcome) -> Outcome:
+        """A value over the limit is a failure that no retry mends."""
+        if outcome.value is None or len(outcome.value) <= self._payload_bytes_max:
+            return outcome
+        what = f"the result of activity `{attempt.task.name}`"
+        text = over_limit(len(outcome.value), self._payload_bytes_max, what)
+        return Outcome(failure=Failure("InvalidValue", text, retryable=False), kinds=("InvalidValue",))
 
     def _conclude_ask(self, attempt: Attempt, outcome: Outcome) -> None:
         """Only a value and its author's word are certain, also where it was asked to stop meanwhile."""

@@ -102,10 +102,15 @@ def read_turn_limit(given: Duration | None) -> float | None:
 def check_size(size: int, limit: int, what: str) -> None:
     """`InvalidValue` for a payload over its limit."""
     if size > limit:
-        raise InvalidValue(
-            f"{what} takes {size:,} bytes as JSON, and at most {limit:,} are allowed: keep it outside and pass its "
-            "name, or raise payload_bytes_max in Settings"
-        )
+        raise InvalidValue(over_limit(size, limit, what))
+
+
+def over_limit(size: int, limit: int, what: str) -> str:
+    """What is said of a payload over its limit."""
+    return (
+        f"{what} takes {size:,} bytes as JSON, and at most {limit:,} are allowed: keep it outside and pass its name, "
+        "or raise payload_bytes_max in Settings"
+    )
 
 
 def _check_number(name: str, value: object, *, whole: bool = False, least: float = 0, or_none: bool = False) -> None:

@@ -55,7 +55,7 @@ class TaskRunner:
         self._known = {name: Known(activity, places) for name, activity in registry.activities.items()}
         self._names = list(self._known)
         self._beats = Beats(store, host.owner, settings.beat_seconds, self._stop)
-        self._concluding = Concluding(host, clock, rng, self._beats)
+        self._concluding = Concluding(host, clock, rng, self._beats, settings.payload_bytes_max)
         self._idle: asyncio.Future[None] | None = None  # set when nothing runs any more
         self._stopping = self._stopped = False
         self.free = dict(settings.queues)

@@ -79,7 +79,13 @@ class Turner:
             prepared = prepare(
                 live,
                 taken,
-                Circumstances(now_us, host.owner(), host.tasks, host.site.registry.workflows),
+                Circumstances(
+                    now_us,
+                    host.owner(),
+                    host.tasks,
+                    host.site.registry.workflows,
+                    host.site.settings.payload_bytes_max,
+                ),
                 lambda: host.rebuilder.activate(live, lambda: executor.activate(moment_of(now_us), taken.jobs)),
             )
         except KeyboardInterrupt:

@@ -15,6 +15,8 @@ from perdure.define.workflow import Workflow
 from perdure.engine.live import Live, LocalAnswer, OpenTask, read_job
 from perdure.engine.orders import orders_of
 from perdure.engine.retrying import timed_out
+from perdure.engine.settings import over_limit
+from perdure.errors import SchedulerViolation
 from perdure.kernel.executor import Completion
 from perdure.kernel.waiting import waits
 from perdure.model import jobs
@@ -44,6 +46,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     owner: int
     slots: Slots
     definitions: Mapping[str, Workflow[..., Any]]
+    payload_bytes_max: int
 
 
 class Prepared(msgspec.Struct):
@@ -88,6 +91,7 @@ def prepare(live: Live, taken: Taken, around: Circumstances, run: Callable[[], C
     completion = run()
     record = completion.record
     assert record is not None
+    _check_sizes(record, around.payload_bytes_max)
     previous, turn = live.checksum, _turn(live, taken, record)
     live.follow(record)
     live.last_turn = turn.number
@@ -121,6 +125,16 @@ def prepare(live: Live, taken: Taken, around: Circumstances, run: Callable[[], C
         events=orders.events,
     )
     return Prepared(live, record, commit, starts, completion.answers, completion.reports)
+
+
+def _check_sizes(record: TurnRecord, limit: int) -> None:
+    """`SchedulerViolation` for a payload over the limit: the run waits for other code, or for a larger limit."""
+    for command in record.commands:
+        size = len(command.encoded) + len(command.encoded_kwargs)
+        if size > limit:
+            what = f"what {command.kind} `{command.name}` is given" if command.name else f"what {command.kind} is given"
+            at = f" (at {command.source})" if command.source else ""
+            raise SchedulerViolation(over_limit(size, limit, what) + at)
 
 
 def _turn(live: Live, taken: Taken, record: TurnRecord) -> Turn:
