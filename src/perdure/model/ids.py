@@ -6,11 +6,13 @@ Used by define (names), kernel (operation ids, K8) and testing (run ids).
 from __future__ import annotations
 
 import uuid
+from hashlib import sha1
 
 from perdure.errors import InvalidValue
 
 ID_LENGTH_MAX = 512
 CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
+VARIANTS = {f"{digit:x}": f"{8 + digit % 4:x}" for digit in range(16)}  # of the first digit of a UUID's fourth group
 RUN_ID_NAMESPACE = uuid.UUID("6f0c9d52-6c5b-5d0e-9a5c-70657264757e")
 
 
@@ -40,5 +42,10 @@ def run_uuid(run_id: str) -> uuid.UUID:
 
 
 def operation_id(run_id: uuid.UUID, seq: int) -> str:
-    """The id under which the outside sees an activity or a child (K8): the same on every replay."""
-    return str(uuid.uuid5(run_id, str(seq)))
+    """The id under which the outside sees an activity or a child (K8): the same on every replay.
+
+    It is `str(uuid.uuid5(run_id, str(seq)))`, without the objects in between: every activity of every replay needs one.
+    """
+    digest = sha1(run_id.bytes + b"%d" % seq, usedforsecurity=False).hexdigest()
+    variant = VARIANTS[digest[16]]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
