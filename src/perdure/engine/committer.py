@@ -7,15 +7,19 @@ Out: stores.TurnStore.commit_turns; each turn's outcome goes back to the worker,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from perdure.engine.patience import insist
 from perdure.engine.turns import Prepared
+from perdure.errors import StoreUnavailable
 from perdure.stores.port import TurnStore
 from perdure.stores.records import Committed
 
 GROUP_MAX = 500
+Outcomes = list[Committed | Exception]
+Ask = Callable[[], Awaitable[Outcomes]]
 
 
 class Done(Protocol):
@@ -32,7 +36,7 @@ class Committer:
         self._done = done
         self._claims = claims
         self._waiting: list[Prepared] = []
-        self._flying: set[asyncio.Task[None]] = set()
+        self._flying: set[asyncio.Future[Outcomes]] = set()
 
     def add(self, prepared: Prepared) -> None:
         """Commit this turn with the next group."""
@@ -42,9 +46,7 @@ class Committer:
         """Commit the group."""
         waiting, self._waiting = self._waiting, []
         for first in range(0, len(waiting), GROUP_MAX):
-            flying = asyncio.get_running_loop().create_task(self._commit(waiting[first : first + GROUP_MAX]))
-            self._flying.add(flying)
-            flying.add_done_callback(self._flying.discard)
+            self._commit(waiting[first : first + GROUP_MAX])
 
     async def settle(self) -> None:
         """Wait until all that was added is committed."""
@@ -53,13 +55,33 @@ class Committer:
             await asyncio.wait(self._flying)
             self.flush()
 
-    async def _commit(self, group: list[Prepared]) -> None:
-        commits = [prepared.commit for prepared in group]
-        claims = self._claims()
-        outcomes: list[Committed | Exception]
+    def _commit(self, group: Sequence[Prepared]) -> None:
+        """Hand it to the store in this go of the loop: a store that answers with a future needs no task."""
+        ask = partial(self._store.commit_turns, [prepared.commit for prepared in group], self._claims())
         try:
-            outcomes = await insist(lambda: self._store.commit_turns(commits, claims), f"{len(group)} turns wait")
-        except Exception as error:
-            outcomes = [error] * len(group)
+            flying = asyncio.ensure_future(ask())
+        except StoreUnavailable:
+            flying = asyncio.ensure_future(insist(ask, _what(group)))
+        self._follow(flying, group, ask)
+
+    def _follow(self, flying: asyncio.Future[Outcomes], group: Sequence[Prepared], ask: Ask) -> None:
+        self._flying.add(flying)
+        flying.add_done_callback(partial(self._landed, group, ask))
+
+    def _landed(self, group: Sequence[Prepared], ask: Ask, flying: asyncio.Future[Outcomes]) -> None:
+        self._flying.discard(flying)
+        if flying.cancelled():  # the loop shuts down, and nobody waits any more
+            return
+        error = flying.exception()
+        if isinstance(error, StoreUnavailable):
+            self._follow(asyncio.ensure_future(insist(ask, _what(group))), group, ask)
+            return
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        outcomes = flying.result() if error is None else [error] * len(group)
         for prepared, outcome in zip(group, outcomes, strict=True):
             self._done(prepared, outcome)
+
+
+def _what(group: Sequence[Prepared]) -> str:
+    return f"{len(group)} turns wait"

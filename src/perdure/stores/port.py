@@ -15,7 +15,7 @@ Every method may be awaited on any event loop, in any thread, at any time: a lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, runtime_checkable
 
@@ -100,9 +100,9 @@ class TurnStore(Protocol):
         """Free, due and not blocked runs of these queues whose workflow is none of these."""
         ...
 
-    async def commit_turns(
+    def commit_turns(
         self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
-    ) -> list[Committed | Exception]:
+    ) -> Awaitable[list[Committed | Exception]]:
         """Write a group of turns, durably. One that cannot be has its error in its place (`LeaseLost`).
 
         What a turn starts or tells that is free, due and of the workflows `claims` is its owner's as well.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Protocol
@@ -24,8 +24,8 @@ Run = Callable[[Sequence[Call]], None]
 class Line(Protocol):
     """Where calls queue up for a connection."""
 
-    async def call(self, work: Transition, values: tuple[Any, ...]) -> Any:
-        """What the transition gave, or raised."""
+    def call(self, work: Transition, values: tuple[Any, ...]) -> Awaitable[Any]:
+        """What the transition gave, or raised. It may have queued up before it is awaited."""
         ...
 
     async def stop(self) -> None:
@@ -144,10 +144,10 @@ class ThreadLine:
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    async def call(self, work: Transition, values: tuple[Any, ...]) -> Any:
+    def call(self, work: Transition, values: tuple[Any, ...]) -> asyncio.Future[Any]:
         call = Waiting(work, values, asyncio.get_running_loop())
         self._queue.put(call)
-        return await call.future
+        return call.future
 
     def hold(self, transaction: Transaction) -> None:
         self._queue.put(Held(transaction))
@@ -173,9 +173,10 @@ class ThreadLine:
                 held.transaction.serve()
             elif not calls and self._stopping and self._queue.empty():
                 return
-            if self._tick is not None and (not calls or self._now() - self._ticked >= TICK_SECONDS):
+            tick = self._tick  # another thread may take it away at any moment
+            if tick is not None and (not calls or self._now() - self._ticked >= TICK_SECONDS):
                 self._ticked = self._now()
-                self._tick()
+                tick()
 
     def _make(self, calls: Sequence[Waiting]) -> None:
         """Whatever happens, those who wait are told, and the thread goes on."""

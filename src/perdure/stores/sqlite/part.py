@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from perdure.errors import StoreUnavailable
@@ -24,15 +25,15 @@ class Part:
     url: str
     _lines: Lines | None = None
 
-    async def _write(self, work: Transition, *values: Any) -> Any:
+    def _write(self, work: Transition, *values: Any) -> Awaitable[Any]:
         """Make a transition durable. `StoreUnavailable`, and what the transition raises."""
-        return await self._opened().writing.call(work, values)
+        return self._opened().writing.call(work, values)
 
-    async def _read(self, work: Transition, *values: Any) -> Any:
-        return await self._opened().reading.call(work, values)
+    def _read(self, work: Transition, *values: Any) -> Awaitable[Any]:
+        return self._opened().reading.call(work, values)
 
-    async def _scan(self, work: Transition, *values: Any) -> Any:
-        return await self._opened().scanning.call(work, values)
+    def _scan(self, work: Transition, *values: Any) -> Awaitable[Any]:
+        return self._opened().scanning.call(work, values)
 
     def _opened(self) -> Lines:
         if self._lines is None:

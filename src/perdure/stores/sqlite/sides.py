@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 from perdure.stores.records import (
     NO_TURN,
@@ -124,10 +124,10 @@ class SqliteTurns(Part):
     async def list_unknown(self, queues: Sequence[str], workflows: Sequence[str], limit: int) -> list[Run]:
         return await self._read(turns.list_unknown, queues, workflows, limit)
 
-    async def commit_turns(
+    def commit_turns(
         self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
-    ) -> list[Committed | Exception]:
-        return await self._write(turns.commit_turns, commits, claims)
+    ) -> Awaitable[list[Committed | Exception]]:
+        return self._write(turns.commit_turns, commits, claims)
 
     async def release_run(self, owner: int, number: int, wake_us: int | None) -> None:
         await self._write(turns.release_run, owner, number, wake_us)
