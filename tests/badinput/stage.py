@@ -347,10 +347,11 @@ def fault_of(error: Exception | None, wanted: str, case: Case) -> str | None:
     said = f"{case.name}: {type(error).__name__}: {error}"
     if type(error) is not kind:
         return f"{said} — it should have been {wanted}"
-    return next((f"{said} — {fault}" for fault in _faults_of(str(error), case.says)), None)
+    return next((f"{said} — {fault}" for fault in faults_of(str(error), case.says)), None)
 
 
-def _faults_of(message: str, says: tuple[str, ...]) -> Iterator[str]:
+def faults_of(message: str, says: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with a message: it does not say these, or it is no sentence that can be shown."""
     for wanted in says:
         if wanted not in message:
             yield f"it should say {wanted!r}"

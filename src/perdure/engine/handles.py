@@ -261,8 +261,9 @@ def message_of(
         found = method.kind if isinstance(method, Method) else type(method).__name__
         raise InvalidValue(f"the {kind.kind} is named by text or by its method, not by {found}")
     if kwargs:
-        raise InvalidValue(f"a {kind.kind} that is named by text takes positional arguments only")
-    return check_id(method, f"the name of a {kind.kind}"), codec.encode_arguments(args)
+        raise InvalidValue(f"the {kind.kind} is named by text, and then takes positional arguments only")
+    article = "an" if kind is Update else "a"
+    return check_id(method, f"the name of {article} {kind.kind}"), codec.encode_arguments(args)
 
 
 def _query_error(workflow_id: str, name: str, failure: Failure) -> Exception:
