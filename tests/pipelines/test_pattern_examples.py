@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from perdure.testing import VirtualClock
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline_patterns.py"
 HOUR = 3_600
 EIGHT_IN_MADRID = datetime(2026, 6, 1, 6, tzinfo=UTC)
@@ -81,7 +83,9 @@ async def test_a_batch_goes_when_it_is_full_or_old(engine: Callable[..., Any], p
         assert patterns.said[1:] == ["uploaded [3]"]
 
 
-async def test_a_digest_comes_at_nine_across_a_change_of_the_clock(engine: Callable[..., Any], patterns: Any) -> None:
+async def test_a_digest_comes_at_nine_across_a_change_of_the_clock(
+    engine: Callable[..., Any], virtual_clock: VirtualClock, patterns: Any
+) -> None:
     """Events wake it, and it reserves nothing until nine by the wall clock; a month with the last Sunday of October."""
     start = datetime(2026, 10, 10, 5, tzinfo=UTC)
     async with engine(pipelines=[patterns.daily], start=start) as running:
@@ -90,7 +94,7 @@ async def test_a_digest_comes_at_nine_across_a_change_of_the_clock(engine: Calla
 
         class Watched(list[str]):
             def append(self, line: str) -> None:
-                sent.append(running.pipelines.now)
+                sent.append(virtual_clock.now)
                 super().append(line)
 
         patterns.said = Watched(real)

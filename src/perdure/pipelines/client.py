@@ -85,7 +85,7 @@ class Pipelines:
     async def run_now(self, name: str) -> None:
         """Queue every producer (L10). `UsageError` while anything is active or paused; `NotFound`."""
         state = declared_state(await self._store.view_pipeline(_name(name)), self._policy)
-        state = scheduling.run_now(state, self.now)
+        state = scheduling.run_now(state, self._now())
         await self._store.queue_producers(name, {one.name: times_of(one) for one in state.producers})
         self._tell(name)
 
@@ -138,11 +138,6 @@ class Pipelines:
 
     # --- seeing -----------------------------------------------------------------------------
 
-    @property
-    def now(self) -> datetime:
-        """What time it is for pipelines."""
-        return moment_of(self._clock.now_us())
-
     async def names(self) -> list[str]:
         """Of all pipelines that were ever deployed."""
         return [row.name for row in await self._store.list_pipelines()]
@@ -155,7 +150,7 @@ class Pipelines:
         oldest = {topic: moment_of(at) for topic, at in view.pending.items()}
         pending = pending_of({topic: counts.get(topic, {}) for topic in view.pipeline.topics}, oldest)
         state = declared_state(view, self._policy)
-        return status_of(Seen(state, view.open_run, tuple(recent), pending), self.now)
+        return status_of(Seen(state, view.open_run, tuple(recent), pending), self._now())
 
     async def runs(self, name: str, *, last: int | None = None) -> list[SeenRun]:
         """Every attempt of its handlers, the oldest first; or only so many of the last ones. `NotFound`."""
@@ -174,6 +169,9 @@ class Pipelines:
             found += [seen_event(one) for one in page]
             last = page[-1].number
         return found
+
+    def _now(self) -> datetime:
+        return moment_of(self._clock.now_us())
 
     def _tell(self, name: str) -> None:
         host = self._host()
