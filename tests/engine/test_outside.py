@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,35 @@ async def test_cancelling_ends_it_at_once(engine: Opened, how: Any) -> None:
         assert await handle.result() == pytest.approx(5, abs=0.1)
         with pytest.raises((NotFound, RunClosed)):
             await e.complete_activity(token, "late")
+
+
+@pytest.mark.parametrize("how", ["cancelled", "completed from outside"])
+async def test_a_run_does_not_stay_with_its_worker_for_an_activity_that_it_does_not_want(
+    engine: Opened, how: str
+) -> None:
+    """E3: parked runs hold no lease, also while what was cancelled, or answered by somebody else, still runs here."""
+
+    @activity
+    async def stubborn() -> None:
+        TOKENS.append(activity_info().token)
+        for _ in range(2):
+            with contextlib.suppress(asyncio.CancelledError):
+                await pause(1000)
+
+    @workflow
+    async def flow() -> None:
+        await race(stubborn(), sleep(5))
+        await receive("end")
+
+    async with engine(workflows=[flow], activities=[stubborn]) as e:
+        handle = await e.start(flow, id="r")
+        token = await given_out(e)
+        if how == "completed from outside":
+            await e.complete_activity(token)
+        await asyncio.sleep(6)
+        assert (await handle.describe()).leases == []
+        await handle.signal("end")
+        await handle.result()
 
 
 def test_a_worker_that_goes_takes_nothing_with_it(tmp_path: Path) -> None:
