@@ -170,6 +170,23 @@ def test_a_bug_in_the_thread_is_told_and_the_thread_goes_on() -> None:
     asyncio.run(work())
 
 
+def test_a_tick_that_is_taken_away_just_now_ends_no_thread() -> None:
+    """The last subscriber of a store may go at any moment, while others write through the same line."""
+
+    async def work() -> None:
+        def now() -> float:
+            line.tick(None)
+            return 1.0
+
+        line = ThreadLine("test", lambda _: None, now)
+        line.tick(lambda: None)
+        await line.call(len, ())
+        await asyncio.wait_for(line.call(len, ()), 5)
+        await line.stop()
+
+    asyncio.run(work())
+
+
 def test_patience_with_a_writer_that_never_ends_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it is said who is in the way, and all goes on once it has gone."""
     monkeypatch.setattr(opening, "PATIENCE_SECONDS", 0.05)
