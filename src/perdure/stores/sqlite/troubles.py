@@ -24,6 +24,11 @@ def trouble(path: str, error: apsw.Error) -> StoreError:
         return StoreUnavailable(f"{path} is no SQLite database: name another file, or restore it from a backup")
     if isinstance(error, apsw.CorruptError):
         return StoreCorrupt(f"{path} is damaged: {error}. `perdure doctor` lists what is; a backup has it whole")
+    if isinstance(error, apsw.SQLError) and str(error).startswith("no such "):
+        return StoreCorrupt(
+            f"{path} is damaged: {error}, as if another program had changed it. `perdure doctor` lists what is; "
+            "a backup has it whole"
+        )
     if isinstance(error, apsw.CantOpenError):
         return StoreUnavailable(f"{path} cannot be opened ({error}): see that its folder exists and may be written")
     return StoreUnavailable(f"{path} cannot be read or written now: {error}. {AGAIN} once that is mended")
