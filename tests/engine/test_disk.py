@@ -18,10 +18,11 @@ from perdure.app import Engine
 from perdure.clock import Clock, SystemClock
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import VirtualClock
-from perdure.testing.virtual import running_clock
+from perdure.testing.virtual import run_virtual, running_clock
 from tests.stores.sqlite.counting import CountingVfs
 
 PATIENCE_LOOKS = 100
+POINTS = [number / 20 for number in range(20)]  # of a story's writes, at which room ends
 DONE: list[tuple[str, str, int]] = []  # what activities did: the run, what, which attempt
 
 
@@ -89,6 +90,64 @@ async def test_runs_wait_while_the_disk_is_full_and_go_on_when_there_is_room(
             (f"o-{run}", f"{what} {number}", 1) for run in range(5) for number in range(20) for what in ("left", "back")
         )
         assert await e.store.verify() == []
+
+
+def test_whatever_write_finds_no_room_the_outcome_is_the_same(tmp_path: Path) -> None:
+    """Room ends after so many writes, in the midst of a transaction too, and is there again a minute later."""
+    vfs = CountingVfs("engine-filling", careless=True)
+    try:
+        undisturbed, writes = run_virtual(_story(vfs, tmp_path / "whole.db", None))
+        assert writes > len(POINTS)
+        for part in POINTS:
+            room = round(writes * part)
+            vfs.room = None
+            vfs.refused = 0
+            outcome, _ = run_virtual(_story(vfs, tmp_path / f"{room}.db", room))
+            assert outcome == undisturbed, room
+            assert vfs.refused > 0, room
+    finally:
+        vfs.unregister()
+
+
+async def _story(vfs: CountingVfs, path: Path, room: int | None) -> tuple[Any, int]:
+    """What came of some runs and messages, what was done how often; and how many writes it took.
+
+    Each call is tried until it is accepted.
+    """
+    DONE.clear()
+    clock = running_clock()
+    assert clock is not None
+    async with on_disk(path, clock) as e:
+        vfs.writes.clear()
+        vfs.room = room
+        making_room = asyncio.ensure_future(_make_room(vfs))
+        handles = [await _insist(lambda number=number: e.start(errand, 2, id=f"o-{number}")) for number in range(3)]
+        held = await _insist(lambda: e.start(approval, id="held"))
+        await asyncio.sleep(1)
+        await _insist(lambda: held.signal("approve", "yes", message_id="m-1"))
+        results = [await handle.result(timeout=3600) for handle in (*handles, held)]
+        making_room.cancel()
+        writes = sum(vfs.writes.values())
+        vfs.room = None
+        assert await e.store.verify() == []
+        turns = [len(await handle.history()) for handle in (*handles, held)]
+        return (results, turns, sorted(DONE), (await e.store.counts())["runs"]), writes
+
+
+async def _make_room(vfs: CountingVfs) -> None:
+    while True:
+        await asyncio.sleep(0.25)
+        if vfs.room == 0:
+            await asyncio.sleep(60)
+            vfs.room = None
+
+
+async def _insist(call: Callable[[], Any]) -> Any:
+    while True:
+        try:
+            return await call()
+        except StoreUnavailable:
+            await asyncio.sleep(1)
 
 
 CALLS: list[Callable[[Engine], Any]] = [

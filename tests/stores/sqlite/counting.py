@@ -26,8 +26,11 @@ class CountingFile(apsw.VFSFile):
 
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802  (SQLite's name)
         """Refused while the disk is full."""
-        if self._vfs.full:
+        if self._vfs.full or self._vfs.room == 0:
+            self._vfs.refused += 1
             raise apsw.FullError("no room")
+        if self._vfs.room is not None:
+            self._vfs.room -= 1
         self._vfs.writes[self._ending] += 1
         write = cast("Callable[[Any, int], None]", super().xWrite)  # pyright: ignore[reportUnknownMemberType]
         write(data, offset)
@@ -41,6 +44,8 @@ class CountingVfs(apsw.VFS):
         self.flushes: Counter[str] = Counter()
         self.writes: Counter[str] = Counter()
         self.full = False
+        self.refused = 0
+        self.room: int | None = None  # for so many writes, if there is an end to it
         super().__init__(name, "")
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802  (SQLite's name)
