@@ -162,11 +162,12 @@ class Pipelines:
         return [seen_run(one) for one in found]
 
     async def events(self, name: str, topic: str | Topic[Any]) -> list[SeenEvent]:
-        """Every event of a topic, the oldest first. `NotFound`."""
+        """Every event of a topic, the oldest first; by its name alone, payloads are plain values. `NotFound`."""
         found: list[SeenEvent] = []
+        type = topic.type if isinstance(topic, Topic) else Any
         last = 0
         while page := await self._store.list_events(_name(name), _topic(topic), PAGE, last):
-            found += [seen_event(one) for one in page]
+            found += [seen_event(one, type) for one in page]
             last = page[-1].number
         return found
 

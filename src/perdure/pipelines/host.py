@@ -17,8 +17,11 @@ from perdure.pipelines.means import Means
 from perdure.pipelines.owned import Owned
 from perdure.pipelines.records import deployment_of
 from perdure.pipelines.validation import validate
+from perdure.stores.pipeline_records import PipelineView
 from perdure.stores.port import LeaseStore
 
+PAUSE_FACTOR = 9
+PAUSE_SECONDS_MAX = 1.0
 logger = logging.getLogger("perdure.pipelines")
 
 
@@ -30,6 +33,7 @@ class Host:
         self._leases = leases
         self._declared: dict[str, Pipeline] = {}
         self._owned: dict[str, Owned] = {}
+        self._views: dict[str, PipelineView] = {}
         self._taking = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
@@ -107,17 +111,30 @@ class Host:
         return deployed.changed
 
     async def _look_around(self) -> None:
+        clock = self._means.clock
         try:
             while self._look_again and not self._stopping:
                 self._look_again = False
-                for one in self._owned.values():
-                    if not one.gone:
+                began = clock.monotonic()
+                for one in list(self._owned.values()):
+                    if not one.gone and await self._has_changed(one):
                         one.look()
                 await self._claim_free()
+                # Others may write all the time, and there may be very many pipelines: most of the time is for the runs.
+                await asyncio.sleep(min(PAUSE_SECONDS_MAX, PAUSE_FACTOR * (clock.monotonic() - began)))
         except PerdureError as error:
             logger.error("pipelines could not be looked for: %s", error)
         finally:
             self._looking = None
+
+    async def _has_changed(self, owned: Owned) -> bool:
+        """Whether there is anything to be read again; one that is busy looks when it has ended its run."""
+        if owned.busy:
+            return True
+        name = owned.pipeline.name
+        view, before = await self._means.store.view_pipeline(name), self._views.get(name)
+        self._views[name] = view
+        return view != before
 
     async def _claim_free(self) -> None:
         """Those that nobody alive owns any more."""

@@ -65,6 +65,11 @@ class Owned:
                 self._timer.cancel()
             self._task = asyncio.get_running_loop().create_task(self._work(), name=f"pipeline {self.pipeline.name}")
 
+    @property
+    def busy(self) -> bool:
+        """Whether it is at work."""
+        return self._task is not None
+
     def look(self) -> None:
         """Somebody else has written: read again what stands in the store."""
         self._stale = True

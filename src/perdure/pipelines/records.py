@@ -77,9 +77,9 @@ def seen_run(run: HandlerRun) -> SeenRun:
     )
 
 
-def seen_event(event: StoredEvent) -> SeenEvent:
-    """An event as people see it; its payload as plain values."""
-    payload = codec.decode(event.facts.payload, Any, f"event {event.facts.message_id!r}")
+def seen_event(event: StoredEvent, type: Any = Any) -> SeenEvent:
+    """An event as people see it; its payload as plain values, if no type is given."""
+    payload = codec.decode(event.facts.payload, type, f"event {event.facts.message_id!r}")
     published_at = moment_of(event.published_us)
     return SeenEvent(event.facts.message_id, payload, event.status, event.attempt, published_at, event.facts.causes)
 
