@@ -8,7 +8,21 @@ from typing import Any
 
 import pytest
 
-from perdure import Later, activity, each, parallel, phase, race, receive, scope, shielded, sleep, workflow
+from perdure import (
+    Later,
+    Stop,
+    activity,
+    each,
+    parallel,
+    phase,
+    race,
+    receive,
+    scope,
+    shielded,
+    sleep,
+    wait_until,
+    workflow,
+)
 from perdure.define.workflow import Workflow
 from perdure.testing import Harness, cancel, resolve, signal, update
 
@@ -266,3 +280,48 @@ def test_m6_a_shield_below_a_swept_scope_still_keeps_out_of_it() -> None:
     turn = h.activate(resolve(1, 7))
     assert [one.kind for one in turn.commands] == ["cancel_activity", "complete"]
     assert h.result == ["inner cancelled: False", "cancelled"]
+
+
+def of_limit(name: str) -> Workflow[[], None]:
+    async def sleeps() -> None:
+        await asyncio.sleep(3)
+
+    async def has_time() -> None:
+        async with asyncio.timeout(3):
+            await act(1)
+
+    async def waits() -> None:
+        await asyncio.wait_for(act(1), 3)
+
+    async def limits() -> None:
+        async with scope(timeout=3):
+            await act(1)
+
+    async def looks() -> None:
+        await wait_until(lambda: False, timeout=3)
+
+    async def listens() -> None:
+        await phase(0, signals={"s": Stop[int]}, timeout=3)
+
+    async def receives() -> None:
+        await receive("s", bool, timeout=3)
+
+    made = {one.__name__: one for one in (sleeps, has_time, waits, limits, looks, listens, receives)}[name]
+
+    @workflow
+    async def goes_on() -> None:
+        try:
+            await sleep(1)
+        finally:
+            await made()
+
+    return goes_on
+
+
+@pytest.mark.parametrize("name", ["sleeps", "has_time", "waits", "limits", "looks", "listens", "receives"])
+def test_m6_no_limit_starts_a_timer_in_a_cancelled_scope(name: str) -> None:
+    """What it would limit raises at its first pause (docs/decisions/0002)."""
+    h = Harness(of_limit(name))
+    h.start()
+    assert [one.kind for one in h.activate(cancel("enough")).commands] == ["cancel_timer", "cancel"]
+    assert h.replay().status == "cancelled"

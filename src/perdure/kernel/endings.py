@@ -14,6 +14,7 @@ from perdure.errors import Failure
 from perdure.kernel.callsite import is_workflow_code
 from perdure.kernel.desk import Desk
 from perdure.kernel.futures import CancelledError, RunEnds, UnitTask
+from perdure.kernel.loop import running_loop
 from perdure.kernel.operations import Operation
 from perdure.model.commands import NOTHING, Command
 from perdure.model.failures import failure_of
@@ -99,9 +100,25 @@ def encode_failure(failure: Failure) -> msgspec.Raw:
 
 def failure_from(error: BaseException) -> Failure:
     """The record of an exception of workflow code, with the traceback from its first line of workflow code on."""
+    _forget_outside(error)
     trace = error.__traceback__
     shown = _first_workflow_line(trace) or trace
     return failure_of(error.with_traceback(shown))
+
+
+def _forget_outside(error: BaseException) -> None:
+    """Python makes what the host is handling the context of whatever is raised meanwhile: it is none of the run's."""
+    loop = running_loop()
+    outside = None if loop is None else loop.handled_outside
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error if outside is not None else None]
+    while left:
+        one = left.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            if one.__context__ is outside:
+                one.__context__ = None
+            left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
 
 
 def _first_workflow_line(trace: TracebackType | None) -> TracebackType | None:

@@ -56,6 +56,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         "futures_hashed",
         "gathers_hashed",
         "generators",
+        "handled_outside",
         "host",
         "own_code",
         "ready",
@@ -92,6 +93,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self._yielded: list[UnitTask] = []
         self.generators: dict[int, AsyncGenerator[Any, Any]] = {}
         self._outside: tuple[Any, Any, Any] = (None, None, None)
+        self.handled_outside: BaseException | None = None  # what whoever runs this turn is handling meanwhile
 
     # --- a turn ---------------------------------------------------------------------------------
 
@@ -99,6 +101,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """Become this thread's running loop."""
         outer = events._get_running_loop()
         self._outside = (outer, sys.get_asyncgen_hooks(), take_current_task(outer))
+        self.handled_outside = sys.exception()
         events._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=self._keep_generator, finalizer=_leave_generator)
 
@@ -109,6 +112,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         events._set_running_loop(outer)
         give_current_task(outer, task)
         self._outside = (None, None, None)
+        self.handled_outside = None
 
     def step(self, unit: Unit) -> None:
         """Run everything that the unit has ready, and what it queues for itself meanwhile."""

@@ -152,7 +152,7 @@ class Deadline:
     ) -> None:
         self._desk = desk
         self._call = call
-        self._open = True
+        self._open = command.seq is not None
         self.owner = owner
         self.seq = -1 if command.seq is None else command.seq
         self.unit = unit
@@ -186,13 +186,20 @@ class Deadline:
 
 
 def start_deadline(desk: Desk, seconds: float, call: Callable[[], object], owner: object = None) -> Deadline:
-    """Start a durable timer that calls `call` when it fires; who owns it cancels it."""
+    """Start a durable timer that calls `call` when it fires; who owns it cancels it.
+
+    In a cancelled scope none is started: what it would limit raises at its first pause (M6).
+    """
     unit = desk.acting("a timer")
+    scope = desk.scope()
+    refused = desk.loop.scopes_cancelled > 0 and scope.interrupted()
     encoded = codec.encode([rounded(seconds)])
-    command = Command("start_timer", unit.text, desk.take_seq(), None, encoded, where=desk.where())
-    desk.emit(command)
-    deadline = Deadline(desk, command, unit, desk.scope(), call, owner)
-    desk.open(deadline)
+    seq = None if refused else desk.take_seq()
+    command = Command("start_timer", unit.text, seq, None, encoded, where=desk.where())
+    deadline = Deadline(desk, command, unit, scope, call, owner)
+    if not refused:
+        desk.emit(command)
+        desk.open(deadline)
     return deadline
 
 
