@@ -1,10 +1,11 @@
-"""A process that forks engines and kills them with SIGKILL while activities write and pay (E5).
+"""A process that forks engines and kills them with SIGKILL while activities write, pay, and wait for answers (E4, E5).
 
     python -m tests.crash.effects FOLDER KILLS [SEED]
 
 Each life of the engine goes on with what the one before has left, and starts more. A `book` writes a row in its own
-transaction; a `pay` pays at a bank outside, which forgets nothing, and is asked about whatever was interrupted. This
-process only forks, so that a life costs no imports. It prints a report as JSON.
+transaction; a `pay` pays at a bank outside, which forgets nothing, and is asked about whatever was interrupted; a
+`review` is completed by token, in each life again until the ledger says so. This process only forks, so that a life
+costs no imports. It prints a report as JSON.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from typing import Any
 import apsw
 import msgspec
 
-from perdure import Engine, Retry, activity, activity_info, transaction, transient, workflow
+from perdure import Engine, Retry, activity, activity_info, complete_later, transaction, transient, workflow
 from perdure.clock import SystemClock
 from tests.crash.ledger import Ledger, entries
+from tests.engine.performing import pause
 
 OPEN = 8  # runs at a time
 STEPS = 10
@@ -33,6 +35,7 @@ READY_SECONDS = 30.0
 TABLE = "create table if not exists booked (run text, step int)"
 LEDGERS: list[Ledger] = []
 PATHS: list[Path] = []
+TOKENS: list[str] = []  # that nobody has answered yet
 
 
 class Report(msgspec.Struct):
@@ -43,6 +46,7 @@ class Report(msgspec.Struct):
     runs: int = 0
     repeated: int = 0  # bookings that were begun more than once
     asked: int = 0  # payments that were asked about
+    given_again: int = 0  # reviews whose function was called more than once
     wrong: list[str] = []
 
 
@@ -78,6 +82,13 @@ async def was_paid(step: int) -> str:
     raise transient("the bank knows nothing of it")
 
 
+@activity
+async def review() -> str:
+    note("token", activity_info().token)
+    TOKENS.append(activity_info().token)
+    complete_later()
+
+
 @workflow
 async def shopping() -> list[int]:
     counts: list[int] = []
@@ -85,6 +96,8 @@ async def shopping() -> list[int]:
         booking, paying = book(step), pay(step)
         counts.append(await booking)
         await paying
+    if await review() != "fine":
+        raise ValueError("somebody else answered")
     return counts
 
 
@@ -94,16 +107,30 @@ def note(*entry: Any) -> None:
 
 async def live(folder: Path, life: int, *, last: bool) -> None:
     """One life of the engine: go on, start as many as are missing, and end only if it is the last."""
-    async with Engine(f"sqlite:///{folder}/effects.db", workflows=[shopping], activities=[book, pay]) as engine:
+    async with Engine(f"sqlite:///{folder}/effects.db", workflows=[shopping], activities=[book, pay, review]) as engine:
         running = [run.id async for run in engine.list("status = 'running'")]
         new = [f"run-{life}-{number}" for number in range(0 if last else OPEN - len(running))]
         for name in new:
             await engine.start(shopping, id=name)
         note("ready", life)
+        answering = asyncio.create_task(answer(engine))
         if not last:
-            await asyncio.get_running_loop().create_future()
+            await answering
         for run in [*running, *new]:
             await engine.handle(run).result(timeout=100)
+
+
+async def answer(engine: Engine) -> None:
+    """Complete what has a token, those of earlier lives again."""
+    known = entries(PATHS[0])
+    told = {entry[1] for entry in known if entry[0] == "told"}
+    TOKENS[:0] = {entry[1] for entry in known if entry[0] == "token"} - told
+    while True:
+        for token in list(TOKENS):
+            await engine.complete_activity(token, "fine")
+            note("told", token)
+            TOKENS.remove(token)
+        await pause(0.005)
 
 
 def campaign(folder: Path, kills: int, rng: random.Random) -> Report:
@@ -145,7 +172,8 @@ def _fork(folder: Path, life: int, *, last: bool) -> int:
 def _until_ready(ledger: Path, child: int, life: int) -> None:
     clock = SystemClock()
     give_up = clock.monotonic() + READY_SECONDS
-    while not ledger.exists() or ["ready", life] not in entries(ledger)[-2000:]:
+    ready = b'["ready",%d]' % life
+    while not ledger.exists() or ready not in ledger.read_bytes():
         if os.waitpid(child, os.WNOHANG) != (0, 0) or clock.monotonic() > give_up:
             raise RuntimeError(f"life {life} is not ready")
         threading.Event().wait(0.005)
@@ -180,6 +208,11 @@ def _audit(folder: Path, report: Report) -> None:
             in_question.add(key)
         elif what == "asked" and answer == ["no"]:
             in_question.discard(key)
+    told = Counter(entry[1] for entry in known if entry[0] == "told")
+    tokens = Counter(entry[1] for entry in known if entry[0] == "token")
+    if not len(runs) == len(told) == len(tokens):
+        report.wrong.append(f"{len(tokens)} reviews of {len(runs)} runs, {len(told)} of them completed")
+    report.given_again = sum(times > 1 for times in tokens.values())
     report.asked = len({entry[1] for entry in known if entry[0] == "asked"})
     report.repeated = sum(times > 1 for times in Counter(entry[1] for entry in known if entry[0] == "book").values())
 
