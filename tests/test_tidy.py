@@ -244,6 +244,7 @@ WORKFLOW_CODE = {
     "tests/crash/driver.py": "it kills a process after a random while, which is what it is for",
     "tests/pipelines/corpus.py": "its pipelines run on virtual time",
     "tests/pipelines/test_pipeline_boundaries.py": "its pipelines run on virtual time",
+    "tests/pipelines/test_host_owners.py": "its pipelines run on virtual time",
     "tests/pipelines/killing.py": "it kills a process after a random while, which is what it is for",
     "tests/pipelines/program.py": "a program that tests kill, which answers a little later",
 }

@@ -8,7 +8,8 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from perdure.clock import SystemClock
@@ -21,27 +22,23 @@ READY_SECONDS = 30.0
 FINISH_SECONDS = 120.0
 
 
-def start(folder: Path, count: int) -> subprocess.Popen[bytes]:
-    """The program, once it is ready."""
+@contextmanager
+def running(folder: Path, count: int) -> Generator[subprocess.Popen[bytes]]:
+    """The program, from when it is ready; it is gone when the block ends."""
     command = [sys.executable, "-m", "tests.pipelines.program", str(folder), str(count)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    if not select.select([process.stdout], [], [], READY_SECONDS)[0] or process.stdout.readline() != b"ready\n":
-        process.kill()
-        raise AssertionError(f"the program did not begin, and has ended with {process.wait()}")
-    return process
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], READY_SECONDS)[0], "the program did not begin in time"
+            assert process.stdout.readline() == b"ready\n", f"the program has ended with {process.wait()}"
+            yield process
+        finally:
+            process.kill()
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """At once."""
-    process.kill()
-    process.communicate()
-
-
-def kill_later(process: subprocess.Popen[bytes], chosen: random.Random) -> None:
-    """At a random instant."""
+def wait_a_little(chosen: random.Random) -> None:
+    """Until a random instant."""
     time.sleep(chosen.uniform(*LIFE_SECONDS))
-    kill(process)
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
@@ -50,7 +47,7 @@ def finish(process: subprocess.Popen[bytes]) -> None:
     assert (process.returncode, output) == (0, b"done\n")
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for it."""
     deadline = time.monotonic() + seconds
     while not condition():
