@@ -19,6 +19,7 @@ from perdure.clock import Clock, SystemClock
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import VirtualClock
 from perdure.testing.virtual import run_virtual, running_clock
+from tests.engine.performing import pause
 from tests.stores.sqlite.counting import CountingVfs
 
 PATIENCE_LOOKS = 100
@@ -123,7 +124,7 @@ async def _story(vfs: CountingVfs, path: Path, room: int | None) -> tuple[Any, i
         making_room = asyncio.ensure_future(_make_room(vfs))
         handles = [await _insist(lambda number=number: e.start(errand, 2, id=f"o-{number}")) for number in range(3)]
         held = await _insist(lambda: e.start(approval, id="held"))
-        await asyncio.sleep(1)
+        await pause(1)
         await _insist(lambda: held.signal("approve", "yes", message_id="m-1"))
         results = [await handle.result(timeout=3600) for handle in (*handles, held)]
         making_room.cancel()
@@ -136,9 +137,9 @@ async def _story(vfs: CountingVfs, path: Path, room: int | None) -> tuple[Any, i
 
 async def _make_room(vfs: CountingVfs) -> None:
     while True:
-        await asyncio.sleep(0.25)
+        await pause(0.25)
         if vfs.room == 0:
-            await asyncio.sleep(60)
+            await pause(60)
             vfs.room = None
 
 
@@ -147,7 +148,7 @@ async def _insist(call: Callable[[], Any]) -> Any:
         try:
             return await call()
         except StoreUnavailable:
-            await asyncio.sleep(1)
+            await pause(1)
 
 
 CALLS: list[Callable[[Engine], Any]] = [
