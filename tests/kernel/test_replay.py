@@ -175,8 +175,6 @@ def changes(command: dict[str, Any]) -> Iterator[Change]:
     kind = command["kind"]
     if kind not in ("set_patch", "reject_update"):  # without these, the code goes another way
         yield Change("kind", lambda c: c.update(kind=OTHER_KINDS[kind]))
-    if kind == "cancel":
-        return
     if "seq" in command:
         yield Change("seq", lambda c: c.update(seq=c["seq"] + 10))
     if kind != "set_patch":

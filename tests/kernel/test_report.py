@@ -72,6 +72,7 @@ DIFFERENT: list[tuple[Command, Command, str, Any, Any]] = [
     (failing("fail_update"), failing("fail_update", message="bang"), "input[0].message", "boom", "bang"),
     (command("set_patch", name="a"), command("set_patch", name="b", deprecated=True), "name", "a", "b"),
     (stop(1), stop(2), "seq", 1, 2),
+    (command("cancel"), command("cancel", unit="/p0"), "unit", "/", "/p0"),
 ]
 
 ENDED_BADLY = ("fail", "fail_update", "reject_update")
@@ -84,7 +85,6 @@ SAME: list[tuple[Command, Command]] = [
     (timer(5), timer(5.0)),
     *[(failing(kind), failing(kind, traceback="…", details=[1], retryable=True)) for kind in ENDED_BADLY],
     (command("fail", {"type": "E"}), command("fail", {"type": "E", "message": ""})),
-    (command("cancel", "stopped"), command("cancel", unit="/p0")),
     (command("set_patch", name="a"), command("set_patch", name="a", deprecated=True)),
 ]
 

@@ -82,8 +82,6 @@ def differences(recorded: Command, now: Command) -> Iterator[Difference]:
     if recorded.kind != now.kind:
         yield Difference("kind", recorded.kind, now.kind)
         return
-    if now.kind == "cancel":
-        return
     for field in ("seq", "unit", "name"):
         before, after = getattr(recorded, field), getattr(now, field)
         if before != after:
