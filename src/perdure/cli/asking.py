@@ -14,6 +14,7 @@ from perdure.cli.mistakes import Wrong
 
 F = TypeVar("F", bound=Callable[..., Any])
 STORE = "sqlite:///perdure.db"
+SHOWN_MAX = 60
 COMPLETIONS_MAX = 200
 
 
@@ -59,6 +60,8 @@ def read_pairs(texts: Iterable[str], option: str) -> dict[str, Any]:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise Wrong(f"{option} {text!r} is not name=value", f"write it as {option} region=EU")
+        if name in read:
+            raise Wrong(f"{option} names {name!r} twice", "give each name once; a list is written as region='[1, 2]'")
         try:
             read[name] = _read(value, option)
         except Wrong:
@@ -67,13 +70,25 @@ def read_pairs(texts: Iterable[str], option: str) -> dict[str, Any]:
 
 
 def _read(text: str, what: str) -> Any:
+    import json
+
     import msgspec
 
+    shown = text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
     try:
-        return msgspec.json.decode(text.encode())
+        value = msgspec.json.decode(text.encode())
+        if "{" in text:
+            json.loads(text, object_pairs_hook=_refuse_twice)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        shown = text if len(text) <= 60 else f"{text[:57]}..."
-        raise Wrong(f"{what} is not JSON: {shown!r}: {error}", _how_to_write(text)) from None
+        raise Wrong(f"{what} is not JSON: {shown!r}: {error}", _how_to_write(shown)) from None
+    return value
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> None:
+    """JSON may name a key twice, and one of the values would be lost."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands there twice")
 
 
 def _how_to_write(text: str) -> str:
