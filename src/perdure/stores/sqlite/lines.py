@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Protocol
 
+from perdure.stores.sqlite.bells import Bell
 from perdure.stores.sqlite.groups import Call, Transition
 from perdure.stores.sqlite.transactions import Transaction
 from perdure.stores.sqlite.troubles import refusal
@@ -133,7 +135,7 @@ class Waiting(Call):
 class ThreadLine:
     """A thread that has the connection. With a tick, that is called every ten milliseconds, busy or not."""
 
-    def __init__(self, name: str, run: Run, now: Callable[[], float]) -> None:
+    def __init__(self, name: str, run: Run, now: Callable[[], float], bell: Bell | None = None) -> None:
         self._run = run
         self._now = now
         self._ticked = 0.0
@@ -141,6 +143,7 @@ class ThreadLine:
         self._held: Held | None = None  # comes after the group that is made now
         self._tick: Callable[[], object] | None = None
         self._stopping = False
+        self._bell = bell
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -168,7 +171,7 @@ class ThreadLine:
             held, self._held = self._held, None
             if calls:
                 self._make(calls)
-                answer(calls)
+                answer(calls, self._bell)
             if held is not None:
                 held.transaction.serve()
             elif not calls and self._stopping and self._queue.empty():
@@ -202,18 +205,20 @@ class ThreadLine:
         return calls
 
 
-def answer(calls: Sequence[Waiting]) -> None:
-    """Hand the outcomes to those who wait, loop by loop."""
+def answer(calls: Sequence[Waiting], bell: Bell | None = None) -> None:
+    """Hand the outcomes to those who wait, loop by loop. The bell is that of the loop where most of them do."""
     loops = {call.loop for call in calls}
     for loop in loops:
         theirs = calls if len(loops) == 1 else [call for call in calls if call.loop is loop]
-        try:
-            loop.call_soon_threadsafe(_resolve, theirs)
-        except RuntimeError:  # the loop has been closed: nobody waits any more
-            continue
+        with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+            if bell is not None and bell.loop is loop:
+                bell.ring(theirs)
+            else:
+                loop.call_soon_threadsafe(resolve, theirs)
 
 
-def _resolve(calls: Sequence[Waiting]) -> None:
+def resolve(calls: Sequence[Waiting]) -> None:
+    """Tell those who wait, on their loop."""
     for call in calls:
         if call.future.done():
             continue

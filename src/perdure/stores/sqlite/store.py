@@ -21,9 +21,10 @@ from perdure.stores.port import OpenTransaction
 from perdure.stores.records import Damage
 from perdure.stores.sqlite import intruders, sql
 from perdure.stores.sqlite.access import Access
+from perdure.stores.sqlite.bells import Bell
 from perdure.stores.sqlite.changes import Notices, neighbours
 from perdure.stores.sqlite.groups import Reader, Writer
-from perdure.stores.sqlite.lines import Gate, StraightLine, ThreadLine, in_thread
+from perdure.stores.sqlite.lines import Gate, StraightLine, ThreadLine, in_thread, resolve
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.opening import open_reader, open_writer
 from perdure.stores.sqlite.part import Lines
@@ -69,6 +70,7 @@ class SqliteStore(
         self._version: Callable[[], object] = lambda: None  # of what others have written
         self._seen: object = None
         self._writer: Writer | None = None
+        self._bell: Bell | None = None
 
     # --- opening and closing ----------------------------------------------------------------
 
@@ -87,6 +89,8 @@ class SqliteStore(
             return
         for line in (lines.writing, lines.reading, lines.scanning):
             await line.stop()
+        if self._bell is not None:
+            self._bell.close()
         if not self._threads:
             neighbours.leave(self._path, self._notices)
         await self._away(self._disconnect)
@@ -128,10 +132,11 @@ class SqliteStore(
             lock, gate = Lock(), Gate()
             straight = StraightLine(readers[0].run, lock, gate)
             return Lines(StraightLine(writer.run, lock, gate), straight, straight)
+        self._bell = bell = Bell(resolve)
         return Lines(
-            ThreadLine("perdure-sqlite-writer", writer.run, self._clock.monotonic),
-            ThreadLine("perdure-sqlite-reader", readers[0].run, self._clock.monotonic),
-            ThreadLine("perdure-sqlite-scanner", readers[1].run, self._clock.monotonic),
+            ThreadLine("perdure-sqlite-writer", writer.run, self._clock.monotonic, bell),
+            ThreadLine("perdure-sqlite-reader", readers[0].run, self._clock.monotonic, bell),
+            ThreadLine("perdure-sqlite-scanner", readers[1].run, self._clock.monotonic, bell),
         )
 
     # --- transactional activities ------------------------------------------------------------
