@@ -63,7 +63,9 @@ class Perform(msgspec.Struct, frozen=True, omit_defaults=True, tag="perform"):
 
 
 class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, tag="cancel"):
-    """What runs shall stop."""
+    """What runs shall stop; `now`: it had its grace, and is interrupted."""
+
+    now: bool = False
 
 
 class Begun(msgspec.Struct, frozen=True, omit_defaults=True, tag="begun"):
@@ -125,6 +127,7 @@ class Running:
         self.why_not_later: str | None = None
         self.is_transactional = False
         self.stops = False
+        self.is_interrupted = False
 
     @property
     def cancelled(self) -> bool:
@@ -171,11 +174,12 @@ class Performer:
         self._running: Running | None = None
         self._interruptible = False
         self._orphaned = False
+        self._main = threading.get_ident()
 
     def serve(self) -> None:
         """Do what is ordered until the worker is gone."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the worker, which says what becomes of us
-        signal.signal(signal.SIGTERM, self._on_terminate)
+        signal.signal(signal.SIGTERM, self._on_terminate)  # from anybody else it is for the worker as well
         threading.Thread(target=self._listen, name="perdure orders", daemon=True).start()
         while (order := self._orders.get()) is not None:
             self._running = Running(order, self)
@@ -216,7 +220,7 @@ class Performer:
         return callee
 
     def _on_terminate(self, _signal: int, _frame: object) -> None:
-        if self._interruptible and self._running is not None and self._running.stops:
+        if self._interruptible and self._running is not None and self._running.is_interrupted:
             raise asyncio.CancelledError("it was asked to stop, and its grace is over")
 
     def _listen(self) -> None:
@@ -228,6 +232,9 @@ class Performer:
                     self._orders.put(order)
                 elif (running := self._running) is not None:
                     running.stops = True
+                    if order.now:
+                        running.is_interrupted = True
+                        signal.pthread_kill(self._main, signal.SIGTERM)  # ends a call in which it waits, too
         self._orphaned = True
         self._orders.put(None)
         if self._running is not None:  # somebody else does its work now

@@ -195,8 +195,9 @@ class Child:
         self._write()
 
     def end(self) -> None:
-        """Interrupt it, and kill it if that does not help."""
-        self._send_signal(signal.SIGTERM)
+        """Have it interrupt itself, and kill it if that does not help."""
+        self._signal = self._signal or signal.SIGTERM
+        self.send(packed(Cancel(now=True)))
         self._watch(KILL_SECONDS)
 
     def kill(self) -> None:
