@@ -33,6 +33,7 @@ class RunDesk:
         self._run = run
         self.stage: Stage = run.stage
         self.mutation: Mutation = run.mutation
+        self.result: bytes | None = run.result
         self.error: Exception | None = None  # of the store
 
     @property
@@ -54,7 +55,7 @@ class RunDesk:
         """Write what became of it, with stage mutated."""
         run, store = self._run, self._means.store
         await self.ask(lambda: store.end_mutation(self._owner, run.pipeline, run.id, outcome, result))
-        self.stage, self.mutation = "mutated", outcome
+        self.stage, self.mutation, self.result = "mutated", outcome, result
 
     async def call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a function, plain (in a thread) or async, or an activity."""

@@ -130,8 +130,7 @@ class Running:
             await self._reconcile(handler, prepared, Failed(Interrupted(), "mutation"))
         elif self._desk.stage == "prepared" and reserved and declared.has("mutate"):
             await self._mutate(handler, prepared)
-        run = await self._now_known()
-        outcome = self._outcome(run, declared)
+        outcome = self._outcome(declared)
         self._desk.stage = "emitting"
         state, doings = None, Doings()
         if declared.has("next"):
@@ -181,7 +180,7 @@ class Running:
 
     async def _reconcile(self, handler: Any, prepared: Prepared, failed: Failed) -> None:
         """Ask once, within the run. `Paused` unless it happened."""
-        run = await self._now_known()
+        run = self._run
         if getattr(handler, "reconcile", None) is None:
             raise Paused(await self._write(not_known(run, _failure(failed.error), 0, None)))
         ctx = self._context("reconcile")
@@ -191,12 +190,13 @@ class Running:
             raise Paused(await self._write(failure))
         await self._written(lambda: self._desk.end_mutation(failure.result, "success"))
 
-    def _outcome(self, run: HandlerRun, declared: DeclaredConsumer) -> Outcome:
-        if run.mutation == "skipped":
+    def _outcome(self, declared: DeclaredConsumer) -> Outcome:
+        known, result = self._desk.mutation, self._desk.result
+        if known == "skipped":
             return Outcome("skipped")
-        if run.mutation != "success":
+        if known != "success":
             return Outcome()
-        return Outcome("success", None if run.result is None else read_result(run.result, declared.result_type))
+        return Outcome("success", None if result is None else read_result(result, declared.result_type))
 
     # --- the end ----------------------------------------------------------------------------
 
@@ -251,12 +251,6 @@ class Running:
             raise
         except Exception as error:
             raise Failed(error, "host") from error
-
-    async def _now_known(self) -> HandlerRun:
-        if self._desk.mutation == "none" and self._run.mutation == "none":
-            return self._run
-        self._run = await self._written(lambda: self._means.store.get_handler_run(self._run.id))
-        return self._run
 
     # --- calls ------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -27,6 +27,15 @@ from perdure.stores.pipeline_records import (
     Times,
 )
 
+
+class HasStatus(Protocol):
+    """An event, as far as it matters whether it can be reserved."""
+
+    @property
+    def status(self) -> str: ...
+
+
+E = TypeVar("E", bound=HasStatus)
 APPLIED = ("success", "skipped")  # a mutation that is settled for good
 _LEDGER: Mapping[MutationOutcome, LedgerStatus] = {
     "success": "success",
@@ -197,10 +206,10 @@ def begun(row: PipelineRow, beginning: RunBeginning, number: int, old: HandlerRu
 
 
 def sorted_out(
-    found: Mapping[tuple[str, str], StoredEvent], preparation: Preparation
-) -> tuple[list[StoredEvent], tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    found: Mapping[tuple[str, str], E], preparation: Preparation
+) -> tuple[list[E], tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
     """What can be reserved, what was skipped since it was peeked, and what cannot be reserved (L4)."""
-    wanted: list[StoredEvent] = []
+    wanted: list[E] = []
     dropped: list[tuple[str, str]] = []
     refused: list[tuple[str, str]] = []
     for name, ids in preparation.reserve.items():
@@ -258,7 +267,7 @@ def settled(row: PipelineRow, run: HandlerRun, decision: Decision, now: int) -> 
         run = replace(run, result=decision.result, **_outcome(run, decision.mutation, now))
         run = replace(run, stage="mutated" if decision.mutation in APPLIED else run.stage)
     if run.ledger is not None:
-        run = replace(run, ledger=replace(run.ledger, decided_by=decision.decided_by, next_us=None))
+        run = replace(run, ledger=replace(run.ledger, decided_by=decision.decided_by, next_us=None, reconciliations=0))
     return replace(run, retry_us=now, updated_us=now)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -90,26 +91,20 @@ def count_events(access: Access, pipeline: str) -> Mapping[str, Mapping[EventSta
 # --- for runs of handlers ------------------------------------------------------------------------
 
 
-def named(access: Access, pipeline: str, ids: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], StoredEvent]:
-    """Those of these ids that there are, by topic and id."""
-    found: dict[tuple[str, str], StoredEvent] = {}
+def named(access: Access, pipeline: str, ids: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Mark]:
+    """Those of these ids that there are, by topic and id. Payloads are not looked at."""
+    found: dict[tuple[str, str], Mark] = {}
     for name, wanted in ids.items():
         topic = seek(access, pipeline, name)
-        for row in access.rows(sql.EVENTS_NAMED, topic.number, json_of(wanted)) if topic else ():
-            event = read_event(row, name)
-            found[name, event.facts.message_id] = event
+        for row in access.rows(sql.MARKS_NAMED, topic.number, json_of(wanted)) if topic else ():
+            found[name, str(row[-1])] = read_mark(row[:-1])
     return found
 
 
-def reserve(access: Access, pipeline: str, events: Sequence[StoredEvent], run: str) -> None:
+def reserve(access: Access, marks: Sequence[Mark], run: str) -> None:
     """These pending events are this run's."""
-    of: dict[str, list[StoredEvent]] = {}
-    for event in events:
-        of.setdefault(event.facts.topic, []).append(event)
-    for name, each in of.items():
-        topic = look_up(access, pipeline, name)
-        _set(access, [Mark(topic.number, event.number, "reserved", event.attempt, run) for event in each])
-        _count(access, topic, pending=-len(each))
+    _set(access, [Mark(mark.topic, mark.number, "reserved", mark.attempt, run) for mark in marks])
+    _count_pending(access, marks, -1)
 
 
 def hand_over(access: Access, old: str, new: str) -> None:
@@ -124,11 +119,7 @@ def release(access: Access, run: str) -> None:
         access,
         [replace(mark, status="pending", reserved_by=None, attempt=mark.attempt + 1) for mark in marks],
     )
-    for number in {mark.topic for mark in marks}:
-        row = access.row(sql.TOPIC_BY_NUMBER, number)
-        if row is None:
-            raise damaged("topics", number, "it is missing")
-        _count(access, read_topic(row), pending=sum(mark.topic == number for mark in marks))
+    _count_pending(access, marks, 1)
 
 
 def finish(access: Access, run: str, status: EventStatus) -> None:
@@ -219,6 +210,15 @@ def _reserved(access: Access, run: str) -> list[Mark]:
 
 def _set(access: Access, marks: Sequence[Mark]) -> None:
     access.write_many(sql.SET_MARK, [mark_row(mark) for mark in marks])
+
+
+def _count_pending(access: Access, marks: Sequence[Mark], sign: int) -> None:
+    """So many more of each topic are pending, or fewer."""
+    for number, amount in Counter(mark.topic for mark in marks).items():
+        row = access.row(sql.TOPIC_BY_NUMBER, number)
+        if row is None:
+            raise damaged("topics", number, "it is missing")
+        _count(access, read_topic(row), pending=sign * amount)
 
 
 def _count(access: Access, topic: TopicRow, *, events: int = 0, pending: int = 0) -> None:

@@ -110,7 +110,7 @@ def save_prepared(access: Access, owner: int, pipeline: str, preparation: Prepar
     wanted, dropped, refused = rules.sorted_out(found, preparation)
     if refused:
         return Reservation(0, dropped, refused)
-    events.reserve(access, pipeline, wanted, run.id)
+    events.reserve(access, wanted, run.id)
     prepared = preparation.prepared
     _save(
         access,

@@ -32,8 +32,9 @@ TOPIC_BY_NUMBER = "select * from topics where number = ?"
 
 INSERT_EVENT = "insert into events values (?,?,?,?,?,?,?,?,?,?,?,?)"
 EVENT = "select * from events where topic = ? and message_id = ?"
-EVENTS_NAMED = """
-select events.* from json_each(?2) as wanted cross join events indexed by events_by_message_id
+MARKS_NAMED = """
+select topic, number, status, attempt, reserved_by, mark, message_id
+from json_each(?2) as wanted cross join events indexed by events_by_message_id
 where topic = ?1 and message_id = wanted.value"""
 KNOWN = """
 select message_id from json_each(?2) as wanted cross join events indexed by events_by_message_id
