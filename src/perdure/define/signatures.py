@@ -19,6 +19,7 @@ from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.model.commands import NOTHING
 
+RETURNED = -1  # where the type of the result is kept, beside those of so many arguments
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -110,8 +111,13 @@ class Signature:
         return {name: hints.get(name, Any) for name in (*self.keywords, *self.names)}
 
     def returns(self) -> Any:
-        """The type that the result is read as."""
-        return self.hints().get("return", Any)
+        """The type that the result is read as; one that cannot be resolved yet is looked up again."""
+        known = self._read_as.get(RETURNED)
+        if known is None:
+            known = (self.hints().get("return", Any),)
+            if known[0] is not Any:
+                self._read_as[RETURNED] = known
+        return known[0]
 
     def hints(self) -> dict[str, Any]:
         """The annotations, resolved; one that cannot be is `Any`."""
