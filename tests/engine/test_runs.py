@@ -216,7 +216,7 @@ async def test_a_run_that_is_cancelled_cleans_up(engine: Opened) -> None:
         handle = await e.start(tidy, id="t")
         await asyncio.sleep(60)
         await handle.cancel("enough")
-        with pytest.raises(RunCancelled):
+        with pytest.raises(RunCancelled, match="and did: enough"):
             await handle.result()
         assert cleaned == ["room"]
 

@@ -16,7 +16,7 @@ from perdure.engine.live import Live, LocalAnswer, OpenTask, read_job
 from perdure.engine.orders import orders_of
 from perdure.engine.retrying import timed_out
 from perdure.engine.settings import over_limit
-from perdure.errors import SchedulerViolation
+from perdure.errors import Failure, SchedulerViolation
 from perdure.kernel.executor import Completion
 from perdure.kernel.waiting import waits
 from perdure.model import jobs
@@ -28,7 +28,7 @@ from perdure.stores.records import Closing, Message, NewTask, Successor, Task, T
 
 write = msgspec.json.Encoder().encode
 STATUS_OF = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}
-CANCELLED = b'{"type":"Cancelled","message":"the run was asked to cancel, and did","retryable":false}'
+CANCELLED = "the run was asked to cancel, and did"
 
 
 class Slots(Protocol):
@@ -100,7 +100,7 @@ def prepare(live: Live, taken: Taken, around: Circumstances, run: Callable[[], C
     starts: list[Task] = []
     new_tasks, cancels = _tasks(live, record, taken, around, starts)
     orders = orders_of(live, record, completion.answers, around.now_us, around.definitions)
-    closing = _closing(record, orders.successor)
+    closing = _closing(live, record, orders.successor)
     live.ended = closing is not None
     park = closing is None and live.local == 0
     commit = TurnCommit(
@@ -163,7 +163,7 @@ def _tasks(
     return tuple([_new_task(live, command, around, starts) for command in wanted]), tuple(cancels)
 
 
-def _closing(record: TurnRecord, successor: Successor | None) -> Closing | None:
+def _closing(live: Live, record: TurnRecord, successor: Successor | None) -> Closing | None:
     if successor is not None:
         return Closing("continued", write(successor.facts.run_id))
     last = record.commands[-1] if record.commands else None
@@ -172,7 +172,9 @@ def _closing(record: TurnRecord, successor: Successor | None) -> Closing | None:
         return None
     if last.kind in ("complete", "fail"):
         return Closing(status, bytes(last.encoded)[1:-1])  # type: ignore[arg-type]  # the one value of a list
-    return Closing(status, CANCELLED if last.kind == "cancel" else None)  # type: ignore[arg-type]
+    reason = live.executor.root_scope.reason
+    text = f"{CANCELLED}: {reason}" if reason else CANCELLED
+    return Closing(status, write(Failure("Cancelled", text, retryable=False)))  # type: ignore[arg-type]
 
 
 def _new_task(live: Live, command: Command, around: Circumstances, starts: list[Task]) -> NewTask:
