@@ -17,6 +17,7 @@ from perdure import (
     RunTerminated,
     activity,
     child,
+    continue_as_new,
     parallel,
     receive,
     run_of,
@@ -41,6 +42,11 @@ async def failing(text: str) -> str:
 @workflow
 async def approval(who: str) -> str:
     return f"{who}: {await receive('approve', str)}"
+
+
+@workflow(queue="elsewhere")
+async def served_elsewhere(number: int) -> int:
+    return number
 
 
 @workflow
@@ -134,6 +140,46 @@ async def test_the_end_of_a_parent_does_to_its_children_what_they_asked_for(
         else:
             with pytest.raises(ending):
                 await kid.result(timeout=10)
+
+
+async def test_a_child_goes_to_the_queue_of_its_definition_also_where_its_parents_worker_does_not_know_it(
+    engine: Opened,
+) -> None:
+    """Rules M7, K14: only what a worker serves has to be known to it."""
+
+    @workflow
+    async def parent() -> int:
+        return await served_elsewhere(7)
+
+    async with engine(workflows=[parent]) as e:
+        handle = await e.start(parent)
+        await asyncio.sleep(1)
+        (kid,) = (await handle.describe()).children
+        assert (kid.type, kid.queue, kid.status) == ("served_elsewhere", "elsewhere", "running")
+
+
+@pytest.mark.parametrize(("policy", "status"), [("terminate", "terminated"), ("cancel", "cancelled")])
+async def test_children_of_an_earlier_generation_end_with_the_last_one(
+    engine: Opened, policy: Any, status: str
+) -> None:
+    """Rules M7, M8: they go on while their parent does, and are nobody's when it has ended."""
+
+    @workflow
+    async def parent(generation: int) -> str:
+        if generation < 3:
+            child(approval, "ann", id=f"kid-{generation}", parent_close=policy)
+            await sleep(1)
+            continue_as_new(generation + 1)
+        return await receive("end", str)
+
+    async with engine(workflows=[parent, approval]) as e:
+        handle = await e.start(parent, 0)
+        await asyncio.sleep(10)
+        assert await e.count("type = 'approval' and status = 'running'") == 3
+        await handle.signal("end", "done")
+        assert await handle.result() == "done"
+        await asyncio.sleep(1)
+        assert await e.count(f"type = 'approval' and status = '{status}'") == 3
 
 
 async def test_terminating_a_tree_ends_all_of_it(engine: Opened) -> None:

@@ -82,13 +82,14 @@ def start_child(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     options: dict[str, Any],
-    reads: Any = None,
+    defaults: Mapping[str, Any],
 ) -> Child[Any]:
     """Emit the start of a child run."""
     executor, unit = run_and_unit(call)
     encoded, keywords = signature.bind(args, kwargs)
+    returns = signature.returns()
     return child_of(
-        executor, unit, Request("start_child", name, encoded, keywords, options, reads or signature.returns())
+        executor, unit, Request("start_child", name, encoded, keywords, options, returns, defaults=defaults)
     )
 
 

@@ -85,7 +85,8 @@ def child(workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options:
 def child(workflow: Any, /, *args: Any, **options: Any) -> Child[Any]:
     """Start a child run: a future of its result, with `.id`, `.signal(…)` and `.cancel()` (M7)."""
     definition = definition_of(workflow)
-    return start_child("child", definition.name, definition.signature, args, {}, _read(cast(ChildOptions, options)))
+    read = _read(cast(ChildOptions, options))
+    return start_child("child", definition.name, definition.signature, args, {}, read, definition.defaults)
 
 
 def _read(options: ChildOptions) -> dict[str, Any]:

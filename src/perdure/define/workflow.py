@@ -77,7 +77,13 @@ class Workflow(Generic[P, R]):
                 f"workflow `{self.name}` was called outside a workflow: start it with "
                 f"`await engine.start({self.name}, …)`; its plain function is `{self.name}.fn`"
             )
-        return start_child(self.name, self.name, self.signature, args, kwargs, {})
+        return start_child(self.name, self.name, self.signature, args, kwargs, {}, self.defaults)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What the definition sets for those who start it as a child, also where the worker does not know it."""
+        given = {"queue": self.queue, "timeout": self.timeout, "version": self.version}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def program(self) -> Program:

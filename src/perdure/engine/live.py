@@ -74,6 +74,7 @@ class Live:
         "agenda",
         "answers",
         "blocked_tries",
+        "called",
         "checksum",
         "children",
         "committed",
@@ -108,6 +109,7 @@ class Live:
         self.expected_us: int | None = None  # when the worker's pump will look at it
         self.tasks: dict[int, OpenTask] = {}
         self.children: dict[int, str] = {}  # the workflow ids of those that have not ended, by seq
+        self.called: dict[int, Mapping[str, Any]] = {}  # what the definitions of those set that the last turn started
         self.local = 0  # activities that this worker runs for it
         self.owned = False
         self.queued = False
@@ -164,6 +166,7 @@ class Live:
                     self._close_task(job.seq)
                     self.children.pop(job.seq, None)
         now_us = None
+        self.called = {}
         for command in record.commands:
             kind = command.kind
             if kind == "schedule_activity":
@@ -177,6 +180,7 @@ class Live:
             elif kind == "start_child":
                 seq = _seq(command)
                 self.children[seq] = command.options.get("id") or self.executor.operation_id(seq)
+                self.called[seq] = (self.executor.defaults or {}).get(seq, NO_OPTIONS)
             elif kind == "cancel_timer":
                 self.timers.pop(_seq(command), None)
             elif kind == "cancel_activity":

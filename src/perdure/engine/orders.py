@@ -55,7 +55,7 @@ def orders_of(
         return NO_ORDERS
     of = {kind: [command for command in commands if command.kind == kind] for kind in ORDERING}
     return Orders(
-        children=tuple(_child(live, command, now_us, definitions) for command in of["start_child"]),
+        children=tuple(_child(live, command, now_us) for command in of["start_child"]),
         sent=tuple(sent for command in commands if command.kind in SENDING and (sent := _sent(live, command))),
         promises=tuple(
             NewPromise(seq=_seq(command), name=command.name or "", key=command.options.get("key"))
@@ -82,11 +82,11 @@ def _event(live: Live, command: Command, at: int) -> TurnEvent:
     return TurnEvent(pipeline=options.get("pipeline"), event=event, by=run_id)
 
 
-def _child(live: Live, command: Command, now_us: int, definitions: Mapping[str, Workflow[..., Any]]) -> NewChild:
-    facts, seq, options = live.run.facts, _seq(command), command.options
+def _child(live: Live, command: Command, now_us: int) -> NewChild:
+    facts, seq = live.run.facts, _seq(command)
+    options = {**live.called.get(seq, {}), **command.options}
     name = command.name or ""
-    definition = definitions.get(name)
-    timeout = options.get("timeout", None if definition is None else definition.timeout)
+    timeout = options.get("timeout")
     workflow_id = live.children[seq]
     return NewChild(
         seq,
@@ -94,8 +94,8 @@ def _child(live: Live, command: Command, now_us: int, definitions: Mapping[str, 
             run_id=live.executor.operation_id(seq),
             workflow_id=workflow_id,
             workflow=name,
-            version=None if definition is None else definition.version,
-            queue=options.get("queue") or (definition.queue if definition else None) or facts.queue,
+            version=options.get("version"),
+            queue=options.get("queue") or facts.queue,
             priority=facts.priority,
             seed=_seed(facts.seed, f"child {seq}"),
             input=bytes(command.encoded) or b"[]",

@@ -121,9 +121,9 @@ class Others:
                 update.answer = answers.unanswered(id, run.facts.workflow_id)
 
     def _children_to_end(self, run: Run) -> list[Run]:
-        """Those of its children that end with it; those that shall only cancel are told so."""
+        """The children of all its generations that end with it; those that shall only cancel are told so."""
         found: list[Run] = []
-        for child in children_of(self._state, run):
+        for child in children_of(self._state, self._state.generations[chain_of(run.facts)]):
             policy = child.facts.parent.close if child.facts.parent is not None else "abandon"
             if child.status != "running" or policy == "abandon":
                 continue
@@ -146,6 +146,6 @@ class Others:
         self.told.append(Told(run, message, claimed))
 
 
-def children_of(state: State, run: Run) -> list[Run]:
-    """The newest generations of the runs that a run has started, in order."""
-    return [state.rows.runs[state.chains[chain]] for chain in state.children.get(run.facts.run_id, ())]
+def children_of(state: State, run_ids: Sequence[str]) -> list[Run]:
+    """The newest generations of the runs that these runs have started, in order."""
+    return [state.rows.runs[state.chains[chain]] for run_id in run_ids for chain in state.children.get(run_id, ())]

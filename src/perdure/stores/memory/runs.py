@@ -56,7 +56,7 @@ class MemoryRuns(Part):
     async def list_children(self, number: int) -> list[Run]:
         with self._reading() as state:
             run = state.rows.runs.get(number)
-            return [] if run is None else children_of(state, run)
+            return [] if run is None else children_of(state, [run.facts.run_id])
 
     async def close_run(self, workflow_id: str, run_id: str | None, closing: Closing) -> Run:
         with self._writing() as (state, now):

@@ -81,6 +81,7 @@ class State:
         self.run_ids: dict[str, int] = {}
         self.newest: dict[str, int] = {}  # by workflow id
         self.chains: dict[str, int] = {}  # the newest generation, by chain
+        self.generations: dict[str, list[str]] = {}  # the run ids of all of them, by chain
         self.children: dict[str, list[str]] = {}  # chains, by the run id of their parent
         self.message_ids: dict[tuple[str, str], tuple[int, int]] = {}  # by chain and id: run and number
         self.answering: dict[int, set[int]] = {}  # by run: the messages that answer what it has asked for
@@ -122,6 +123,7 @@ class State:
         if facts.parent is not None and chain_of(facts) not in self.chains:
             self.children.setdefault(facts.parent.run_id, []).append(chain_of(facts))
         self.chains[chain_of(facts)] = run.number
+        self.generations.setdefault(chain_of(facts), []).append(facts.run_id)
         return self.put_run(run)
 
     def put_run(self, run: Run) -> Run:

@@ -131,9 +131,12 @@ class Others:
             messages.answer_update(self._access, run, update.id, answer)
 
     def _children_to_end(self, run: Standing) -> list[Standing]:
-        """Those of its children that end with it; those that shall only cancel are told so."""
+        """The children of all its generations that end with it; those that shall only cancel are told so."""
         found: list[Standing] = []
-        for number in child_numbers(self._access, run):
+        generations = [run.chain]
+        if run.facts.chain:
+            generations += [str(run_id) for (run_id,) in self._access.rows(sql.CHAIN, run.chain)]
+        for number in child_numbers(self._access, generations):
             child = self._stand(number)
             policy = "abandon" if child is None or child.facts.parent is None else child.facts.parent.close
             if child is None or not child.state.running or policy == "abandon":
@@ -177,14 +180,15 @@ def add_run(access: Access, facts: NewRun, wake_us: int) -> Standing:
     return Standing(number, facts, access.now_us, state)
 
 
-def child_numbers(access: Access, run: Standing) -> list[int]:
-    """The newest generations of the runs that a run has started, in order."""
+def child_numbers(access: Access, run_ids: Sequence[str]) -> list[int]:
+    """The newest generations of the runs that these runs have started, in order."""
     found: list[int] = []
-    for number, run_id in access.rows(sql.CHILDREN, run.facts.run_id):
-        newest = access.number(sql.NEWEST_OF_CHAIN, run_id)
-        if newest is None and not isinstance(number, int):
-            raise damaged("runs", number, "its number is none")
-        found.append(newest if newest is not None else int(number or 0))
+    for parent in run_ids:
+        for number, run_id in access.rows(sql.CHILDREN, parent):
+            newest = access.number(sql.NEWEST_OF_CHAIN, run_id)
+            if newest is None and not isinstance(number, int):
+                raise damaged("runs", number, "its number is none")
+            found.append(newest if newest is not None else int(number or 0))
     return found
 
 
@@ -192,5 +196,5 @@ def list_children(access: Access, number: int) -> list[Run]:
     there = states.stand(access, number)
     if there is None:
         return []
-    children: Sequence[Run | None] = [states.get(access, each) for each in child_numbers(access, there)]
+    children: Sequence[Run | None] = [states.get(access, each) for each in child_numbers(access, [there.facts.run_id])]
     return [child for child in children if child is not None]

@@ -39,6 +39,7 @@ NEWEST_OF_CHAIN = "select max(number) from runs indexed by runs_by_chain where c
 CHILDREN = """
 select number, run_id from runs indexed by runs_by_parent
 where parent = ? and parent is not null and chain = '' order by number"""
+CHAIN = "select run_id from runs indexed by runs_by_chain where chain = ? and chain <> '' order by number"
 PRIORITY_BELOW = """
 select priority from states indexed by states_due
 where queue = ? and owner is null and wake_us is not null and priority < ?

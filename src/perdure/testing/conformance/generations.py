@@ -155,6 +155,27 @@ async def children_are_not_ended_by_a_next_generation(stores: Stores) -> None:
     )
 
 
+async def children_of_every_generation_end_with_the_last_one(stores: Stores) -> None:
+    """By its own turn, or from outside: they are nobody's any more (M7, M8)."""
+    store = await stores.open()
+    worker = await hire(store)
+    for workflow_id in ("by-itself", "from-outside"):
+        run = await worker.begin(workflow_id)
+        for generation in range(3):
+            ids = (f"{workflow_id}-{generation}", f"{workflow_id}-{generation}-asked")
+            children = (a_child(run, ids[0]), a_child(run, ids[1], 1, close="cancel"))
+            await worker.commit(run, children=children, closing=ON, successor=a_successor(run))
+            run = await worker.own(await store.get_run(workflow_id))
+        if workflow_id == "by-itself":
+            await worker.commit(run, closing=Closing("completed", b"1"))
+        else:
+            await store.close_run(workflow_id, None, Closing("terminated"))
+        for generation in range(3):
+            ended, asked = f"{workflow_id}-{generation}", f"{workflow_id}-{generation}-asked"
+            same((await store.get_run(ended)).status, "terminated")
+            same([(each.status, each.accepted) for each in [await store.get_run(asked)]], [("running", 1)])
+
+
 async def a_message_id_counts_for_all_generations(stores: Stores) -> None:
     """Accepted by one, it changes nothing in the next; while it waits there, its number is given again (M1)."""
     store = await stores.open()
