@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perdure import ApplicationError, activity, activity_info, heartbeat, last_heartbeat
+from perdure import ApplicationError, activity, activity_info, heartbeat, last_heartbeat, not_applied
 
 
 @dataclass
@@ -129,6 +129,20 @@ def forks(mark: str) -> None:
         os._exit(0)
     say(mark, f"begun {os.getpid()}")
     os._exit(1)
+
+
+@activity(executor="process", effect="ask")
+def pays(how: str) -> str:
+    if how == "refused":
+        raise not_applied("no funds")
+    if how == "died":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise ValueError("no answer")
+
+
+@pays.reconcile
+def was_paid(how: str) -> str:
+    return f"r-{how}"
 
 
 plain = activity(executor="process", name="plain")(price.fn)

@@ -29,7 +29,10 @@ from perdure import (
     transient,
     workflow,
 )
-from tests.engine.performing import pause
+from perdure.model import jobs
+from perdure.testing import VirtualClock
+from tests.engine import process_samples as samples
+from tests.engine.performing import Stage, pause, value_of, virtual
 
 Opened = Callable[..., Any]
 Does = list[Any]  # what a function does each time: an exception is raised, anything else returned
@@ -172,6 +175,18 @@ async def test_an_input_that_does_not_fit_was_never_called(engine: Opened) -> No
     async with engine(workflows=[buys], activities=[pay]) as e:
         assert await e.run(buys) == "InvalidValue"
     assert called == []
+
+
+@pytest.mark.parametrize(("how", "came"), [("refused", "no funds"), ("unanswered", "r-unanswered"), ("died", "r-died")])
+def test_it_is_the_same_in_a_process_of_its_own(how: str, came: str) -> None:
+    """Its author's word crosses processes; one that dies leaves it uncertain."""
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, samples.pays, processes=1) as stage:
+            job = await stage.perform(samples.pays, how)
+            assert (job.failure.message if isinstance(job, jobs.Failed) else value_of(job)) == came
+
+    virtual(main)
 
 
 # --- what it is asked --------------------------------------------------------------------------------

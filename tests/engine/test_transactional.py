@@ -12,18 +12,21 @@ import apsw
 import pytest
 
 from perdure import (
+    Engine,
     InvalidValue,
     Retry,
     TransactionFailed,
     UsageError,
+    activity,
     activity_info,
     complete_later,
     transaction,
     transient,
+    workflow,
 )
 from perdure.stores.sqlite.transactions import our_tables
 from tests.engine.performing import pause
-from tests.engine.transacting import CREATE, INSERT, ledger, played, read
+from tests.engine.transacting import CREATE, INSERT, ledger, played, read, transactional, url_of
 
 Opened = Callable[..., Any]
 
@@ -228,6 +231,36 @@ def test_engine_calls_inside_are_refused(path: Path) -> None:
         return await work()
 
     assert len(played(path, late, act)) == 8
+
+
+def test_engine_calls_from_a_thread_are_refused_too(path: Path) -> None:
+    about: list[Any] = []
+
+    def work() -> str:
+        transaction().execute(CREATE)
+        e, loop = about
+        with pytest.raises(UsageError, match="within a transactional activity") as refused:
+            asyncio.run_coroutine_threadsafe(e.handle("r").signal("s"), loop).result(10)
+        return str(refused.value)
+
+    async def late() -> None:
+        while not about:
+            await pause(0.01)
+
+    made, first = transactional(work), activity(late)
+
+    @workflow
+    async def flow() -> str:
+        await first()
+        return await made()
+
+    async def main() -> str:
+        async with Engine(url_of(path), workflows=[flow], activities=[made, first]) as e:
+            handle = await e.start(flow, id="r")
+            about.extend([e, asyncio.get_running_loop()])
+            return await handle.result(timeout=30)
+
+    assert "telling a run" in asyncio.run(main())
 
 
 def test_what_sql_refuses_is_an_error_after_which_it_goes_on(path: Path) -> None:

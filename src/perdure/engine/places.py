@@ -70,6 +70,7 @@ class OnLoop:
             if running_loop_or_none() is None or asyncio.current_task() is not self._tasks.get(attempt):
                 raise  # the loop is gone, and what it left behind is being collected
             outcome = outcome_of_error(task.name, error, attempt.is_stopped())
+        CURRENT.set(None)  # what follows is the worker's, and runs in this context
         running = self._tasks.pop(attempt, None)
         if attempt.why is None and running is not None and running.cancelling():
             attempt.why = "stop"  # somebody cancels all tasks of the loop: the activity did not fail

@@ -172,6 +172,7 @@ class Runs:
                 await until(changed, LOOK_SECONDS)
 
     async def _ask_others(self, run: Run, name: str, arguments: bytes) -> Answered:
+        refuse_in_transaction("asking another process")
         question = await self.store.ask(run.facts.workflow_id, run.facts.run_id, name, arguments)
         give_up = self._clock.monotonic() + ANSWER_SECONDS
         try:
