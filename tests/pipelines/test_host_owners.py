@@ -193,3 +193,34 @@ def test_a_stop_in_the_middle_of_a_mutation_leaves_it_to_the_next_worker(moment:
             assert statuses.count("crashed") == 1
 
     run_virtual(story(), clock=clock)
+
+
+async def test_a_new_version_without_the_handler_gives_its_interrupted_run_up(virtual_clock: VirtualClock) -> None:
+    """L2, L9: its events are there for whoever consumes the topic now, and nothing waits for ever."""
+    two = Two(virtual_clock, "owners-gone")
+    seen: list[int] = []
+
+    def version(name: str, *, hangs: bool) -> Pipeline:
+        mail = Pipeline("mail")
+        inbox = mail.topic("inbox", int)
+
+        class Read:
+            async def prepare(self, ctx: Any, state: Any) -> Prepared:
+                events = await ctx.peek(inbox)
+                if events and hangs:
+                    await asyncio.Event().wait()
+                seen.extend(one.payload for one in events)
+                return Prepared({inbox: [one.id for one in events]})
+
+        mail.consumer(inbox, name=name)(Read)
+        return mail
+
+    old = version("Old", hangs=True)
+    async with two.engine(old) as first:
+        await first.pipelines.publish(old.topics[0], 7)
+        await asyncio.sleep(1)
+    async with two.engine(version("New", hangs=False)) as second:
+        await asyncio.sleep(1)
+        assert seen == [7]
+        assert (await second.pipelines.runs("mail"))[0].status in ("committed", "crashed")
+        assert (await second.pipelines.status("mail")).status == "Idle"

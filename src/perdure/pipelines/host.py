@@ -34,7 +34,7 @@ class Host:
         self._declared: dict[str, Pipeline] = {}
         self._owned: dict[str, Owned] = {}
         self._views: dict[str, PipelineView] = {}
-        self._taking = asyncio.Lock()
+        self._taking: dict[str, asyncio.Lock] = {}
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
         self._stopping = False
@@ -46,8 +46,7 @@ class Host:
 
     async def start(self) -> None:
         """Deploy what was declared, take over what is free, and begin."""
-        for pipeline in list(self._declared.values()):
-            await self._take_over(pipeline)
+        await asyncio.gather(*(self._take_over(pipeline) for pipeline in self._declared.values()))
 
     async def stop(self, seconds: float) -> None:
         """Begin nothing more, and let what runs come to an end, for so long."""
@@ -94,7 +93,7 @@ class Host:
 
     async def _take_over(self, pipeline: Pipeline) -> bool:
         """Deploy and own it, if nobody alive does. Whether its declaration was new."""
-        async with self._taking:
+        async with self._taking.setdefault(pipeline.name, asyncio.Lock()):
             owned = self._owned.get(pipeline.name)
             return (owned is None or owned.gone) and await self._take_over_now(pipeline)
 

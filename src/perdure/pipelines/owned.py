@@ -142,6 +142,8 @@ class Owned:
         self._state = scheduling.tick(self._state, now)
         decision = scheduling.decide(self._state, now)
         if isinstance(decision, scheduling.Start):
+            if decision.handler not in {one.name for one in self.pipeline.handlers}:
+                return NEVER  # a run whose handler is gone, and its outcome is not known: that handler is needed
             await self._run(self._declared(decision.handler), decision.retry_of is not None)
             return None
         return await self._wait_or_reconcile(decision.until, now)

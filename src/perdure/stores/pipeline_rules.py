@@ -75,9 +75,21 @@ def _deployed(facts: NewHandler, old: HandlerRow | None, now: int) -> HandlerRow
     return HandlerRow(facts=facts, state=old.state if old else None, times=times, dirty=True)
 
 
-def given_up(run: HandlerRun) -> EventStatus:
-    """What becomes of the events of a run whose handler a deploy has taken away: none of them is done twice."""
-    return "consumed" if run.mutation == "success" else "skipped" if run.mutation == "skipped" else "pending"
+def minded(run: HandlerRun, new: NewPipeline, now: int) -> HandlerRun | None:
+    """The open run after a deploy (L2). None: it is given up, for its handler is gone, unless its outcome is unknown.
+
+    One that is active was interrupted: nobody deploys over the head of a worker that is alive.
+    """
+    if run.handler not in {one.name for one in new.handlers} and run.mutation != "uncertain":
+        return None
+    return replace(run, retry_us=now) if run.status == "failed:logic" else run
+
+
+def given_up(run: HandlerRun, now: int) -> tuple[HandlerRun, EventStatus]:
+    """A run whose handler a deploy has taken away, and what becomes of its events: none of them is done twice."""
+    if run.status == "active":
+        run = replace(run, status="crashed", updated_us=now)
+    return run, "consumed" if run.mutation == "success" else "skipped" if run.mutation == "skipped" else "pending"
 
 
 def handler_of(row: PipelineRow, name: str) -> HandlerRow:

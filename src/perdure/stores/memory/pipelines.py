@@ -86,12 +86,13 @@ def _is_alive(state: State, owner: int | None) -> bool:
 def _redeployed(rows: PipelineRows, row: PipelineRow, new: NewPipeline, now: int) -> PipelineRow:
     row = rules.redeployed(row, new, now)
     run = None if row.open_run is None else rows.runs[row.open_run]
-    if run is None or run.status != "failed:logic":
+    if run is None:
         return row
-    if run.handler in {one.name for one in new.handlers}:
-        rows.runs[run.id] = replace(run, retry_us=now)
+    kept = rules.minded(run, new, now)
+    if kept is not None:
+        rows.runs[run.id] = kept
         return row
-    status = rules.given_up(run)
+    rows.runs[run.id], status = rules.given_up(run, now)
     if status == "pending":
         rows.release(row.name, run.id)
     else:

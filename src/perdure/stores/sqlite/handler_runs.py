@@ -62,12 +62,14 @@ def view_pipeline(access: Access, name: str) -> PipelineView:
 def _redeployed(access: Access, row: PipelineRow, new: NewPipeline) -> PipelineRow:
     row = rules.redeployed(row, new, access.now_us)
     run = None if row.open_run is None else load(access, row.open_run)
-    if run is None or run.status != "failed:logic":
+    if run is None:
         return row
-    if run.handler in {one.name for one in new.handlers}:
-        _save(access, replace(run, retry_us=access.now_us))
+    kept = rules.minded(run, new, access.now_us)
+    if kept is not None:
+        _save(access, kept)
         return row
-    status = rules.given_up(run)
+    run, status = rules.given_up(run, access.now_us)
+    _save(access, run)
     if status == "pending":
         events.release(access, run.id)
     else:
