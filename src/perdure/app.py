@@ -70,6 +70,18 @@ class WorkerOptions(ClientOptions, total=False):
     pipeline_policy: PipelinePolicy
 
 
+FITTING: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "clock": (lambda given: given is None or hasattr(given, "now_us"), "a clock, as perdure.clock has them"),
+    "rng": (lambda given: given is None or isinstance(given, random.Random), "a random.Random"),
+    "threads": (lambda given: isinstance(given, bool), "True or False"),
+    "hold": (lambda given: given is None or callable(given), "what holds a clock, as VirtualClock.hold does"),
+    "listener": (lambda given: hasattr(given, "turn_committed"), "a Listener"),
+    "settings": (lambda given: isinstance(given, Settings), "a Settings(…)"),
+    "pipelines": (lambda given: isinstance(given, Iterable) and not isinstance(given, str), "a list of pipelines"),
+    "pipeline_policy": (lambda given: isinstance(given, PipelinePolicy), "a PipelinePolicy(…)"),
+}
+
+
 class Client(RunClient):
     """Runs of a store, from the outside: starts, signals and asks them, and runs none itself.
 
@@ -77,7 +89,7 @@ class Client(RunClient):
     """
 
     def __init__(self, url: str | Store, *, workflows: Iterable[object] = (), **options: Unpack[ClientOptions]) -> None:
-        _refuse_unknown(options, ClientOptions, "Client")
+        _check_options(options, ClientOptions, "Client")
         self._open_as(url, Registry(workflows), options)
 
     async def __aenter__(self) -> Self:
@@ -115,7 +127,7 @@ class Client(RunClient):
     def _open_as(
         self, url: str | Store, registry: Registry, options: ClientOptions, policy: PipelinePolicy | None = None
     ) -> None:
-        settings = _given_settings(options)
+        settings = options.get("settings", Settings())
         clock = options.get("clock") or SystemClock()
         self._threads = options.get("threads", True)
         store = cast("Store", url) if hasattr(url, "commit_turns") else store_of(url, clock, threads=self._threads)
@@ -141,7 +153,7 @@ class Engine(Client):
         activities: Iterable[object] = (),
         **options: Unpack[WorkerOptions],
     ) -> None:
-        _refuse_unknown(options, WorkerOptions, type(self).__name__)
+        _check_options(options, WorkerOptions, type(self).__name__)
         settings = _settings(options)
         policy = options.get("pipeline_policy", PipelinePolicy())
         self._open_as(url, Registry(workflows, activities), options, policy)
@@ -217,7 +229,7 @@ class Worker:
         activities: Iterable[object] = (),
         **options: Unpack[WorkerOptions],
     ) -> None:
-        _refuse_unknown(options, WorkerOptions, "Worker")
+        _check_options(options, WorkerOptions, "Worker")
         self._engine = Engine(url, workflows=workflows, activities=activities, **options)
         self._stop = asyncio.Event()
 
@@ -266,7 +278,7 @@ class _Published(Listener):
 
 
 def _settings(options: WorkerOptions) -> Settings:
-    settings = _given_settings(options)
+    settings = options.get("settings", Settings())
     if "queues" in options:
         settings = replace(settings, queues=read_queues(options["queues"]))
     if "lease" in options:
@@ -280,13 +292,6 @@ def _settings(options: WorkerOptions) -> Settings:
     return settings
 
 
-def _given_settings(options: ClientOptions) -> Settings:
-    settings: object = options.get("settings", Settings())
-    if not isinstance(settings, Settings):
-        raise InvalidValue(f"settings= is a Settings(…), not {shown(settings)}")
-    return settings
-
-
 def _places(threads: bool, hold: Hold | None) -> dict[str, OnLoop | InThreads | InProcesses | Inline]:
     if not threads:
         inline = Inline()
@@ -294,10 +299,13 @@ def _places(threads: bool, hold: Hold | None) -> dict[str, OnLoop | InThreads | 
     return {"loop": OnLoop(), "thread": InThreads(hold), "process": InProcesses(hold)}
 
 
-def _refuse_unknown(options: Mapping[str, object], known: type, what: str) -> None:
+def _check_options(options: Mapping[str, object], known: type, what: str) -> None:
     unknown = sorted(set(options) - set(known.__annotations__) - set(Surroundings.__annotations__))
     if unknown:
         raise UsageError(f"{what} has no option {', '.join(unknown)}")
+    for name, (fits, wanted) in FITTING.items():
+        if name in options and not fits(options[name]):
+            raise InvalidValue(f"{name}= is {wanted}, not {shown(options[name])}")
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from perdure.model.ids import check_id
 DEFAULT_QUEUE = "default"
 DEFAULT_CONCURRENCY = 100
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
+LEASE_SECONDS_MIN = 0.1
 OR_NONE = frozenset({"death_check_seconds", "turn_limit_seconds", "blocked_loop_seconds"})
 SECONDS = (
     *("lease_seconds", "rebuild_slice_seconds", "drain_seconds", "grace_seconds", "beat_seconds"),
@@ -49,7 +50,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("cache", "claims_max", "payload_bytes_max"):
             _check_number(name, getattr(self, name), whole=True, least=0 if name == "cache" else 1)
         for name in SECONDS:
-            _check_number(name, getattr(self, name), or_none=name in OR_NONE)
+            least = LEASE_SECONDS_MIN if name == "lease_seconds" else 0
+            _check_number(name, getattr(self, name), least=least, or_none=name in OR_NONE)
+        for name in ("replay_as_it_goes", "guard_names"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidValue(f"{name} is True or False, not {codec.shown(getattr(self, name))}")
 
 
 def read_queues(given: object) -> Mapping[str, int]:
@@ -80,8 +85,8 @@ def read_queues(given: object) -> Mapping[str, int]:
 def read_lease(given: Duration) -> float:
     """A lease in seconds."""
     seconds = codec.duration_seconds(given, "lease")
-    if seconds < 0.1:
-        raise InvalidValue(f"lease is at least 0.1 seconds, not {given!r}")
+    if seconds < LEASE_SECONDS_MIN:
+        raise InvalidValue(f"lease is at least {LEASE_SECONDS_MIN} seconds, not {given!r}")
     return seconds
 
 
