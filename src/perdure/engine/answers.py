@@ -31,13 +31,16 @@ class Answers:
         self._again = False
 
     @contextlib.contextmanager
-    def expected(self, chain: str, workflow_id: str, update_id: str) -> Generator[asyncio.Future[Answered]]:
-        """A future of the answer, for as long as somebody waits for it."""
+    def expected(
+        self, chain: str, workflow_id: str, update_id: str, *, told_here: bool
+    ) -> Generator[asyncio.Future[Answered]]:
+        """A future of the answer, for as long as somebody waits for it; `told_here`: a turn of this process has it."""
         told: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         key = (chain, update_id)
         _, waiting = self._waiting.setdefault(key, (workflow_id, []))
         waiting.append(told)
-        self.look()  # it may have been answered since it was accepted
+        if not told_here:
+            self.look()  # it may have been answered since it was accepted
         try:
             yield told
         finally:

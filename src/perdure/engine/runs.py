@@ -100,9 +100,11 @@ class Runs:
         if requested.answer is not None:
             return read_answer(requested.answer)
         facts = requested.run.facts
-        with self.news.answers.expected(facts.chain or facts.run_id, workflow_id, update_id) as answered:
-            if requested.accepted is not None:
-                self._deliver(requested.accepted, job, None)
+        accepted, chain = requested.accepted, facts.chain or facts.run_id
+        ours = accepted is not None and accepted.run.owner is not None and accepted.run.owner == claim
+        with self.news.answers.expected(chain, workflow_id, update_id, told_here=ours) as answered:
+            if accepted is not None:
+                self._deliver(accepted, job, None)
             return await answered
 
     async def settle(self, workflow_id: str | None, run_id: str | None, name: str, settlement: Settlement) -> None:
