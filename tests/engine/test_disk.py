@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from perdure import NotFound, StoreUnavailable, activity, activity_info, receive, sleep, workflow
-from perdure.app import Engine
+from perdure import NotFound, StoreUnavailable, activity, activity_info, receive, sleep, transaction, workflow
+from perdure.app import Client, Engine
 from perdure.clock import Clock, SystemClock
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import VirtualClock
@@ -48,6 +48,27 @@ async def approval() -> str:
     return await note(answer)
 
 
+@activity(effect="transactional")
+async def put(number: int) -> int:
+    rows = transaction()
+    await rows.execute("create table if not exists mine (number integer)", ())
+    await rows.execute("insert into mine values (?)", (number,))
+    return len(await rows.execute("select * from mine", ()))
+
+
+@activity(effect="ask")
+async def pay(cents: int) -> int:
+    DONE.append((activity_info().workflow_id, "pay", activity_info().attempt))
+    return cents
+
+
+@workflow
+async def sale() -> tuple[int, int]:
+    await sleep(5)
+    rows, cents = put(1), pay(990)
+    return await rows, await cents
+
+
 @pytest.fixture
 def vfs() -> Iterator[CountingVfs]:
     DONE.clear()
@@ -63,7 +84,7 @@ async def on_disk(path: Path, clock: Clock, **options: Any) -> AsyncGenerator[En
     store = SqliteStore(path, clock, threads=threads, vfs="engine-filling")
     rng = random.Random(1)
     async with Engine(
-        store, workflows=[errand, approval], activities=[note], clock=clock, rng=rng, **options
+        store, workflows=[errand, approval, sale], activities=[note, put, pay], clock=clock, rng=rng, **options
     ) as engine:
         yield engine
 
@@ -196,6 +217,37 @@ async def test_an_engine_that_cannot_begin_says_why_and_another_one_can_later(
     async with on_disk(tmp_path / "store.db", virtual_clock) as e:
         await e.handle("there").signal("approve", "yes")
         assert await e.handle("there").result() == "yes"
+
+
+async def test_a_store_on_a_full_disk_can_be_read(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path
+) -> None:
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        await e.start(approval, id="there")
+    vfs.full = True
+    store = SqliteStore(tmp_path / "store.db", virtual_clock, threads=False, vfs="engine-filling")
+    async with Client(store, clock=virtual_clock, threads=False) as client:
+        assert (await client.handle("there").describe()).status == "running"
+        assert [run.id async for run in client.list()] == ["there"]
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            await client.handle("there").terminate()
+    vfs.full = False
+
+
+@pytest.mark.parametrize("begins", [4.5, 5.0])
+async def test_effects_keep_their_word_on_a_full_disk(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path, begins: float
+) -> None:
+    """Rows are written exactly once, and what may not be repeated is not (E5)."""
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        handle = await e.start(sale, id="sale")
+        await asyncio.sleep(begins)
+        vfs.full = True
+        await asyncio.sleep(60)
+        vfs.full = False
+        assert await handle.result(timeout=600) == (1, 990)
+        assert DONE == [("sale", "pay", 1)]
+        assert await e.store.verify() == []
 
 
 async def test_an_engine_can_be_closed_while_the_disk_is_full(
