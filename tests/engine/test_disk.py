@@ -250,6 +250,27 @@ async def test_effects_keep_their_word_on_a_full_disk(
         assert await e.store.verify() == []
 
 
+async def test_what_could_not_be_flushed_is_not_acknowledged_and_is_done_again(
+    virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path
+) -> None:
+    """Written is not durable (E1): a flush that fails is no commit, for a caller and for a turn."""
+    async with on_disk(tmp_path / "store.db", virtual_clock) as e:
+        handle = await e.start(errand, 3, id="there")
+        await asyncio.sleep(0.5)
+        vfs.flush_fails = True
+        with pytest.raises(StoreUnavailable, match=r"store\.db cannot be read or written now: .* may be tried again"):
+            await e.start(errand, 1, id="new")
+        await asyncio.sleep(30)
+        begun = len(DONE)
+        with pytest.raises(NotFound):
+            await e.handle("new").describe()
+        vfs.flush_fails = False
+        assert await handle.result(timeout=600) == 3
+        assert (begun, len(DONE)) == (1, 6)
+        assert [attempt for _, _, attempt in DONE] == [1] * 6
+        assert await e.store.verify() == []
+
+
 async def test_an_engine_can_be_closed_while_the_disk_is_full(
     virtual_clock: VirtualClock, vfs: CountingVfs, tmp_path: Path
 ) -> None:

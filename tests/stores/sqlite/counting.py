@@ -20,6 +20,8 @@ class CountingFile(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:  # noqa: N802  (SQLite's name)
         """Counted, and done, unless this disk is there for speed only."""
+        if self._vfs.flush_fails:
+            raise apsw.IOError("the disk did not take it")
         self._vfs.flushes[self._ending] += 1
         if not self._vfs.careless:
             super().xSync(flags)
@@ -45,6 +47,7 @@ class CountingVfs(apsw.VFS):
         self.writes: Counter[str] = Counter()
         self.full = False
         self.refused = 0
+        self.flush_fails = False
         self.room: int | None = None  # for so many writes, if there is an end to it
         super().__init__(name, "")
 
