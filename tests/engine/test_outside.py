@@ -223,27 +223,6 @@ def test_complete_later_is_for_activities() -> None:
         complete_later()
 
 
-async def test_what_comes_after_an_activity_is_outside_it(engine: Opened) -> None:
-    """The turn that follows runs where its attempt ended, and knows nothing of that."""
-    said: list[str] = []
-
-    @activity
-    async def first() -> None:
-        await asyncio.sleep(0)
-
-    @workflow
-    async def flow() -> None:
-        await first()
-        try:
-            activity_info()
-        except UsageError as error:
-            said.append(str(error))
-
-    async with engine(workflows=[flow], activities=[first]) as e:
-        await e.run(flow)
-    assert "outside an activity" in said[0]
-
-
 # --- limits and cancellation ------------------------------------------------------------------------
 
 

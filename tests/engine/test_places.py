@@ -10,9 +10,11 @@ from contextvars import ContextVar
 import pytest
 
 from perdure import activity, activity_info
+from perdure.define.performing import CURRENT
 from perdure.engine.attempts import Place
 from perdure.engine.places import InThreads, OnLoop
-from perdure.stores.records import Task
+from perdure.model import jobs
+from perdure.stores.records import Attempt, Task
 from perdure.testing.clock import VirtualClock
 from tests.engine.performing import Stage, inline_places, pause, really, until, value_of, virtual
 
@@ -183,3 +185,23 @@ def test_a_task_that_outlives_its_loop_is_collected_without_a_word() -> None:
     del loop
     gc.collect()
     assert ended == ["closed"]
+
+
+@pytest.mark.parametrize("where", ["loop", "thread", "inline"])
+def test_what_comes_of_an_activity_is_told_outside_it(where: str) -> None:
+    """What the worker does then, and all that follows, is nothing that an activity does."""
+    seen: list[object] = []
+
+    class Watching(Stage):
+        def answered(self, task: Task, job: jobs.Ended, attempt: Attempt) -> None:
+            seen.append(CURRENT.get())
+            super().answered(task, job, attempt)
+
+    async def main(clock: VirtualClock) -> None:
+        chosen = looks if where == "loop" else looks_plainly
+        places = {"places": inline_places()} if where == "inline" else {}
+        async with Watching(clock, chosen, **places) as stage:
+            await stage.perform(chosen, "a")
+
+    virtual(main)
+    assert seen == [None]
