@@ -64,7 +64,7 @@ def limited(limit: int) -> dict[str, Any]:
 
 CALLS: list[Callable[[Any], Any]] = [
     lambda e: e.start(takes, BIG, id="new"),
-    lambda e: e.start("elsewhere", [BIG], id="new"),
+    lambda e: e.start("elsewhere", [BIG], id="new", queue="theirs"),
     lambda e: e.start(takes, 1, id="new", memo={"note": BIG}),
     lambda e: e.start(takes, 1, id="new", attributes={"region": BIG}),
     lambda e: e.signal_with_start(takes, 1, id="new", signal="go", signal_args=[BIG]),

@@ -182,12 +182,15 @@ async def test_nondeterminism_blocks_with_both_sides_and_fails_where_it_was_aske
         assert await three.handle("patient").result(timeout=5) == "patient", "a deploy is tried at once"
 
 
-async def test_a_workflow_that_nobody_knows_blocks_its_run_until_a_worker_knows_it(engine: Opened) -> None:
+async def test_a_workflow_that_nobody_knows_blocks_its_run_until_a_worker_knows_it(
+    engine: Opened, virtual_clock: Any
+) -> None:
     """Rule K14."""
 
     url = next(NAMES)
-    async with engine(url=url, workflows=[collecting]) as one:
-        handle = await one.start("napping", 1, id="n")
+    client = Client(url, clock=virtual_clock, threads=False)
+    async with engine(url=url, workflows=[collecting]), client:
+        handle = await client.start("napping", 1, id="n")
         await asyncio.sleep(10)
         blocked = (await handle.describe()).blocked
         assert blocked is not None
@@ -195,6 +198,17 @@ async def test_a_workflow_that_nobody_knows_blocks_its_run_until_a_worker_knows_
         assert "napping" in blocked.reason
         async with engine(url=url, workflows=[napping]):
             assert await handle.result(timeout=3700) == 1
+
+
+async def test_what_goes_to_a_queue_of_others_need_not_be_known_here(engine: Opened) -> None:
+    """Section 6: only what this engine has to know is refused at the call."""
+
+    async with engine(workflows=[collecting]) as one:
+        for call in (one.start(napping, 1), one.start("napping", 1), one.start(napping, 1, queue="default")):
+            with pytest.raises(NotFound, match="unknown to this engine"):
+                await call
+        handle = await one.start(napping, 1, queue="theirs")
+        assert (await handle.describe()).queue == "theirs"
 
 
 async def test_an_activity_that_nobody_knows_blocks_its_run(engine: Opened) -> None:

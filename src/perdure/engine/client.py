@@ -25,7 +25,7 @@ from perdure.engine.filters import read_filter, read_limit
 from perdure.engine.handles import Handle, check_text, signal_job
 from perdure.engine.runs import Runs
 from perdure.engine.settings import DEFAULT_QUEUE, PAYLOAD_BYTES_MAX
-from perdure.errors import Failure, InvalidValue, UsageError
+from perdure.errors import Failure, InvalidValue, NotFound, UsageError
 from perdure.model import jobs
 from perdure.model.ids import check_id
 from perdure.stores.port import Store
@@ -235,11 +235,13 @@ class RunClient:
         unknown = sorted(set(options) - set(StartOptions.__annotations__))
         if unknown:
             raise UsageError(f"start has no option {', '.join(unknown)}")
-        definition = self._definition(workflow)
+        definition = self._registry.workflows.get(workflow) if isinstance(workflow, str) else definition_of(workflow)
+        name = check_id(workflow, "the name of a workflow") if definition is None else definition.name
+        queue = _queue(options.get("queue"), definition)
+        self._check_known(name, queue)
         if definition is None:
-            name, encoded, keywords = check_id(workflow, "the name of a workflow"), codec.encode_arguments(args), b""
+            encoded, keywords = codec.encode_arguments(args), b""
         else:
-            name = definition.name
             encoded, keywords = definition.signature.bind(args, {})
         run_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         given_id = options.get("id")
@@ -258,7 +260,7 @@ class RunClient:
             workflow_id=workflow_id,
             workflow=name,
             version=None if definition is None else definition.version,
-            queue=_queue(options.get("queue"), definition),
+            queue=queue,
             priority=_priority(options.get("priority", 0)),
             seed=self._rng.getrandbits(SEED_BITS),
             input=self._runs.sized(encoded, f"the input of workflow `{name}`"),
@@ -269,20 +271,15 @@ class RunClient:
         )
         return Start(facts=facts, id_policy=policy, wake_us=None if delay_us is None else now_us + delay_us)
 
-    def _definition(self, workflow: Any) -> Workflow[..., Any] | None:
-        if isinstance(workflow, str):
-            return self._registry.workflows.get(workflow)
-        definition = definition_of(workflow)
+    def _check_known(self, name: str, queue: str) -> None:
+        """`NotFound` for a workflow that this engine should know and does not: it serves its queue."""
         worker = self._runs.worker
-        if worker is not None and definition.name not in self._registry.workflows:
-            queue = definition.queue or DEFAULT_QUEUE
-            if queue in worker.site.settings.queues:
-                known = ", ".join(sorted(self._registry.workflows)) or "none"
-                raise UsageError(
-                    f"workflow `{definition.name}` is unknown to this engine, which serves its queue `{queue}`: "
-                    f"list it in `workflows=`; it knows: {known}"
-                )
-        return definition
+        if worker is not None and name not in self._registry.workflows and queue in worker.site.settings.queues:
+            known = ", ".join(sorted(self._registry.workflows)) or "none"
+            raise NotFound(
+                f"workflow `{name}` is unknown to this engine, which serves its queue `{queue}`: "
+                f"list it in `workflows=`; it knows: {known}"
+            )
 
     async def _start(self, start: Start) -> Handle[Any]:
         facts = (await self._runs.start(start)).facts
