@@ -261,7 +261,7 @@ class Owned:
         """A run that could not go on, as the store has it now."""
         self._open = run
         self._state = replace(
-            self._state, active=None, active_run=None, active_since=None, blocked=blocked_of(run), in_a_row=0
+            self._state, active=None, active_run=None, active_since=None, blocked=blocked_of(run)
         )
 
     async def _chain(self, run: HandlerRun) -> tuple[int, int]:
