@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure import InvalidValue, NondeterminismError, RunFailed, activity, receive, sleep, workflow
+from perdure import InvalidValue, NondeterminismError, NotFound, RunFailed, activity, receive, sleep, workflow
 from perdure.app import Client
 
 Opened = Callable[..., Any]
@@ -204,9 +204,9 @@ async def test_what_goes_to_a_queue_of_others_need_not_be_known_here(engine: Ope
     """Section 6: only what this engine has to know is refused at the call."""
 
     async with engine(workflows=[collecting]) as one:
-        for call in (one.start(napping, 1), one.start("napping", 1), one.start(napping, 1, queue="default")):
+        for named in (napping, "napping"):
             with pytest.raises(NotFound, match="unknown to this engine"):
-                await call
+                await one.start(named, 1)
         handle = await one.start(napping, 1, queue="theirs")
         assert (await handle.describe()).queue == "theirs"
 
