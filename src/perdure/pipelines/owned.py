@@ -35,6 +35,7 @@ T = TypeVar("T")
 logger = logging.getLogger("perdure.pipelines")
 CHAIN_MAX = 1_000
 NEVER = datetime.max.replace(tzinfo=UTC)
+STOP_SECONDS = 0.5
 TROUBLE_SECONDS = 5.0  # after what should not be, it is looked at again
 
 
@@ -97,7 +98,7 @@ class Owned:
             await asyncio.wait([self._task], timeout=seconds)
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task])
+            await asyncio.wait([self._task], timeout=STOP_SECONDS)  # a handler may not want to end
         for _, done in self._deploys:
             done.cancel()
 
