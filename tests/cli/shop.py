@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perdure import Retry, activity, query, receive, set_state, signal, sleep, update, wait_until, workflow
+from perdure import Retry, activity, publish, query, receive, set_state, signal, sleep, update, wait_until, workflow
 from perdure import child as start_child
 
 
@@ -37,6 +37,7 @@ async def checkout(order: Order) -> str:
     label = print_label(order.id)
     receipt = await charge(order.id, order.cents)
     set_state("receipt", receipt)
+    publish({"stage": "charged"})
     if not await receive("approve", bool, timeout="30d", default=False):
         return "declined"
     return f"{receipt}, {await label}"

@@ -18,6 +18,7 @@ def test_a_run_that_waits_for_a_signal_says_so_with_its_line_and_that_nothing_is
     shell("start", "checkout", '{"id": "s", "cents": 1}', "--id", "sig")
     out = when(shell, "sig", r"waiting .* for signal `approve` at .*shop\.py:\d+; nothing is wrong$")
     assert 'receipt  "receipt s"' in out
+    assert re.search(r'published +\{"stage":"charged"\}, version 1', out)
     assert "○  waits for signal `approve`" in out
     line = int(re.search(r"shop\.py:(\d+); nothing", out)[1])  # type: ignore[index]
     assert 'receive("approve"' in (HERE / "shop.py").read_text().splitlines()[line - 1]

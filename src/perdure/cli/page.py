@@ -109,6 +109,9 @@ def _facts(seen: Seen, width: int) -> Table:
     for what, values in (("attributes", one.attributes), ("memo", one.memo)):
         if values:
             table.add_row(what, Text(", ".join(f"{clean(key)} = {as_json(value)}" for key, value in values.items())))
+    if one.published_version:
+        value = value_cut(as_json(one.published), room)
+        table.add_row("published", Text(f"{value}, version {one.published_version}"))
     table.add_row("turns", str(one.turns) + (f", in generation {one.generation}" if one.generation else ""))
     if one.parent is not None:
         table.add_row("child of", f"run {one.parent}")

@@ -100,7 +100,7 @@ class LeaseSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Description(RunSummary, frozen=True, kw_only=True):
-    """A run as it stands."""
+    """A run as it stands. `published` is the newest value that it has published, the `published_version`-th."""
 
     turns: int
     waiting: list[Waiting]
@@ -112,6 +112,8 @@ class Description(RunSummary, frozen=True, kw_only=True):
     next_wake: datetime | None
     deadline: datetime | None
     input: Any
+    published: Any = None
+    published_version: int = 0
     result: Any = None
     failure: Failure | None = None
 
@@ -141,6 +143,7 @@ def description_of(
     holders = {run.owner, *(task.owner for task in tasks)}
     seen = [attempt for turn in turns for attempt in attempts_of(turn)]
     seen += [attempt for task in tasks for attempt in _attempts_of_task(task, names)]
+    published = published_in(records)
     return Description(
         **_summary(run),
         turns=run.last_turn + 1,
@@ -153,6 +156,8 @@ def description_of(
         next_wake=_moment(run.wake_us),
         deadline=_moment(run.facts.deadline_us),
         input=msgspec.json.decode(run.facts.input),
+        published=published[-1] if published else None,
+        published_version=len(published),
         result=msgspec.json.decode(run.result) if run.status == "completed" and run.result is not None else None,
         failure=failure_of_closing(Closing(run.status, run.result)),
     )
@@ -169,6 +174,11 @@ def history_turn(turn: Turn) -> HistoryTurn:
         attempts=attempts_of(turn),
         record=record,
     )
+
+
+def published_in(records: Sequence[TurnRecord]) -> list[Any]:
+    """The values that these turns publish (M10)."""
+    return [command.input[0] for record in records for command in record.commands if command.kind == "publish"]
 
 
 def failure_of_closing(closing: Closing) -> Failure | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.engine.descriptions import read_record
+from perdure.engine.descriptions import published_in, read_record
 from perdure.engine.news import until
 from perdure.model import jobs
 from perdure.stores.records import NO_TURN, Closing, Run, Turn
@@ -35,13 +35,6 @@ def state_of(run: Run, turns: Sequence[Turn]) -> dict[str, Any]:
     return state
 
 
-def published_in(turns: Sequence[Turn]) -> list[Any]:
-    """The values that these turns publish."""
-    return [
-        command.input[0] for turn in turns for command in read_record(turn.record).commands if command.kind == "publish"
-    ]
-
-
 async def published(runs: Runs, workflow_id: str, run_id: str | None) -> AsyncIterator[Any]:
     """The current value, then each new one, through all generations unless one was asked for."""
     run = await runs.store.get_run(workflow_id, run_id)
@@ -55,7 +48,7 @@ async def published(runs: Runs, workflow_id: str, run_id: str | None) -> AsyncIt
             if run.last_turn > seen:
                 turns = await runs.store.list_turns(run.number, seen)
                 seen = turns[-1].number
-                values = published_in(turns)
+                values = published_in([read_record(turn.record) for turn in turns])
             for value in values[-1:] if first else values:
                 yield value
             first = first and not values
