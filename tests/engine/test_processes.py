@@ -15,6 +15,8 @@ import pytest
 
 from perdure import Retry
 from perdure.engine import processes
+from perdure.engine.effects import asks_of
+from perdure.engine.retrying import PUT_OFF
 from perdure.model import jobs
 from perdure.testing.clock import VirtualClock
 from tests.engine import process_samples as samples
@@ -349,3 +351,20 @@ def test_the_line_between_them_holds_whole_frames_however_they_arrive() -> None:
     got = [frame for at in range(len(sent)) for frame in unpacker.frames(sent[at : at + 1])]
     assert [json.loads(frame) for frame in got] == [{"type": "cancel"}] * 3
     assert re.fullmatch(rb'(\x00{7}.\{"type":"cancel"\}){3}', sent, re.DOTALL)
+
+
+def test_an_ask_activity_that_a_stopping_worker_has_not_called_is_not_uncertain(tmp_path: Path) -> None:
+    """E5: whether it happened is no question; it waits for the next worker."""
+    mark = tmp_path / "mark"
+
+    async def main(clock: VirtualClock) -> None:
+        async with Stage(clock, samples.waits, samples.pays, processes=1) as stage:
+            await stage.schedule(samples.waits, "info", str(mark))
+            await really(lambda: said(mark))
+            waiting = await stage.schedule(samples.pays, "refused")
+            await until(lambda: len(stage.claims) == 2)
+            await stage.runner.stop()
+            assert [(each.id, each.attempt.outcome) for each in stage.retries] == [(waiting, PUT_OFF)]
+            assert asks_of([stage.retries[0].attempt]) is None
+
+    virtual(main)

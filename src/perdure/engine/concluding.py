@@ -27,7 +27,7 @@ from perdure.engine.effects import (
     limit_of_later,
     seconds_to_ask_again,
 )
-from perdure.engine.retrying import RetryRule, backoff, rule_of, seconds_to_wait
+from perdure.engine.retrying import PUT_OFF, RetryRule, backoff, rule_of, seconds_to_wait
 from perdure.engine.settings import over_limit
 from perdure.errors import Failure, PerdureError, UsageError
 from perdure.model import jobs
@@ -96,6 +96,9 @@ class Concluding:
         if why == "stop" and outcome.value is None and outcome.word is None:
             if not stopping:
                 self._hand_back(attempt)
+            elif attempt.effect == "ask" and not attempt.begun:  # handed over with the lease, it would be uncertain
+                record = self._record(attempt, PUT_OFF)
+                self._free(attempt, record, record.ended_us)
         elif attempt.callee.asks:
             self._conclude_question(attempt, outcome)
         elif attempt.effect == "ask" and attempt.begun and outcome.word != "later":
