@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from perdure import (
     AlreadyExists,
     ApplicationError,
+    Client,
     InvalidValue,
     NotFound,
     QueryFailed,
@@ -31,6 +33,11 @@ from perdure import (
 )
 
 Opened = Callable[..., Any]
+
+
+@dataclass
+class Price:
+    cents: int
 
 
 @activity
@@ -99,6 +106,23 @@ async def test_a_run_gives_its_value(engine: Opened) -> None:
         assert await handle.result() == 8
         assert await e.handle("d-4").result() == 8
         assert await (await e.handle("d-4", handle.run_id)).result() == 8
+
+
+async def test_a_client_that_starts_a_workflow_reads_its_result_as_its_type(engine: Opened, virtual_clock: Any) -> None:
+    """Rule K20: what is typed at the call is that type at its end, also where the code does not run."""
+
+    @workflow
+    async def priced(cents: int) -> Price:
+        await receive("go", str)
+        return Price(cents)
+
+    url = "memory://typed"
+    client = Client(url, clock=virtual_clock, threads=False)
+    async with engine(url=url, workflows=[priced]), client:
+        handle = await client.start(priced, 5, id="p")
+        same = await client.signal_with_start(priced, 5, id="p", signal="go", signal_args=["on"])
+        assert await handle.result() == await same.result() == await client.run(priced, 5, id="p") == Price(5)
+        assert await client.handle("p").result() == {"cents": 5}, "of an id alone the type is not known"
 
 
 async def test_a_run_that_raises_fails_with_its_failure(engine: Opened) -> None:

@@ -105,7 +105,7 @@ class RunClient:
     async def start(self, workflow: str, /, *args: Any, **options: Unpack[StartOptions]) -> Handle[Any]: ...
     async def start(self, workflow: Any, /, *args: Any, **options: Any) -> Handle[Any]:
         """Start a run; once this returns, it survives everything (E2). `AlreadyExists`, `InvalidValue`."""
-        return await self._start(self._to_start(workflow, args, options))
+        return await self._start(workflow, self._to_start(workflow, args, options))
 
     @overload
     async def run(self, workflow: Start0[R], /, **options: Unpack[StartOptions]) -> R: ...
@@ -123,7 +123,7 @@ class RunClient:
     async def run(self, workflow: str, /, *args: Any, **options: Unpack[StartOptions]) -> Any: ...
     async def run(self, workflow: Any, /, *args: Any, **options: Any) -> Any:
         """Start a run, and wait for its result."""
-        handle = await self._start(self._to_start(workflow, args, options))
+        handle = await self._start(workflow, self._to_start(workflow, args, options))
         return await handle.result()
 
     @overload
@@ -169,7 +169,7 @@ class RunClient:
         job = signal_job(signal, tuple(signal_args), {}, message_id)
         self._runs.check_sent(job.encoded, f"signal `{job.name}`")
         start = self._to_start(workflow, args, {"id_policy": "again", **options})
-        return await self._start(msgspec.structs.replace(start, message=write(job), message_id=message_id))
+        return await self._start(workflow, msgspec.structs.replace(start, message=write(job), message_id=message_id))
 
     async def resolve_promise(self, key: str, value: object = None) -> None:
         """Resolve the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
@@ -281,9 +281,10 @@ class RunClient:
                 f"list it in `workflows=`; it knows: {known}"
             )
 
-    async def _start(self, start: Start) -> Handle[Any]:
+    async def _start(self, workflow: Any, start: Start) -> Handle[Any]:
         facts = (await self._runs.start(start)).facts
-        return Handle(self._runs, facts.workflow_id, facts.run_id, fixed=False)
+        definition = None if isinstance(workflow, str) else definition_of(workflow)
+        return Handle(self._runs, facts.workflow_id, facts.run_id, fixed=False, definition=definition)
 
 
 def _started(workflow_id: str, options: Mapping[str, Any]) -> jobs.Started:

@@ -36,6 +36,7 @@ from perdure.model.turns import Answered
 from perdure.stores.records import Closing, Settlement
 
 if TYPE_CHECKING:
+    from perdure.define.workflow import Workflow
     from perdure.engine.runs import Runs
 
 A = TypeVar("A")
@@ -58,8 +59,17 @@ REFUSALS = {"NotFound": NotFound, "InvalidValue": InvalidValue}  # what a query 
 class Handle(Generic[R_co]):
     """A run. With a run id of the caller's it stands for that generation, else for the newest of its workflow id."""
 
-    def __init__(self, runs: Runs, workflow_id: str, run_id: str | None, *, fixed: bool) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        workflow_id: str,
+        run_id: str | None,
+        *,
+        fixed: bool,
+        definition: Workflow[..., Any] | None = None,
+    ) -> None:
         self._runs = runs
+        self._definition = definition  # what was started, which this process need not have been given
         self._id = workflow_id
         self._run_id = run_id
         self._fixed = run_id if fixed else None
@@ -233,7 +243,7 @@ class Handle(Generic[R_co]):
                 break
             run = await self._runs.next_generation(run, closing)
         if closing.status == "completed":
-            returns = self._runs.returns_of(run.facts)
+            returns = self._runs.returns_of(run.facts, self._definition)
             return codec.decode(msgspec.Raw(closing.result or b"null"), returns, f"the result of run {self._id}")
         failure = failure_of_closing(closing) or Failure("Continued", "it went on as another generation")
         ending = ENDINGS.get(closing.status, RunEnded)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from perdure.clock import Clock
 from perdure.define.performing import refuse_in_transaction
 from perdure.define.registry import Registry
+from perdure.define.workflow import Workflow
 from perdure.engine.news import News, until
 from perdure.engine.outside import Outside
 from perdure.engine.queries import answer_query
@@ -125,9 +126,9 @@ class Runs:
             raise InternalError(f"run {run.facts.run_id} went on as another generation, which it does not name")
         return await self.store.get_run(run.facts.workflow_id, msgspec.json.decode(closing.result, type=str))
 
-    def returns_of(self, facts: NewRun) -> Any:
-        """The type of a run's result, as far as it is known here."""
-        definition = self._registry.version_of(facts.workflow, facts.version)
+    def returns_of(self, facts: NewRun, started: Workflow[..., Any] | None) -> Any:
+        """The type of a run's result, as far as it is known here: to the registry, or by what was started."""
+        definition = self._registry.version_of(facts.workflow, facts.version) or started
         return Any if definition is None else definition.signature.returns()
 
     def sized(self, encoded: bytes | msgspec.Raw, what: str) -> bytes:
