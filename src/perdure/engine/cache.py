@@ -83,6 +83,7 @@ class Cache:
         if not live.owned:
             return
         live.owned = False
+        live.messages.clear()  # they stand in the store
         self.owned -= 1
         if live.local:
             live.local = 0

@@ -51,20 +51,23 @@ class Inbox:
         elif message is not None and message.number == run.consumed + 1 and (copy := host.cache.resume(run)):
             self._tell(copy, message)
         else:
-            self.take_up(run)
+            self.take_up(run, sure=True)
 
-    def take_up(self, run: Run) -> None:
-        """Bring a run that this worker owns into memory, with everything that waits for it."""
+    def take_up(self, run: Run, *, sure: bool = False) -> None:
+        """Bring a run that this worker owns into memory, with everything that waits for it.
+
+        What was read aside of the writing may be overtaken: the run is another's, or nobody's. Not `sure` is asked.
+        """
         host = self._host
         if run.number in self._taking_up:
             self._again.add(run.number)
         elif run.facts.deadline_us is not None and run.facts.deadline_us <= host.site.clock.now_us():
             host.obstacles.time_out(run)
-        elif run.accepted == run.consumed and (live := host.cache.resume(run)) is not None:
+        elif sure and run.accepted == run.consumed and (live := host.cache.resume(run)) is not None:
             host.pump.expect_live(live)
             host.turner.ready(live)
         else:
-            self._taking_up[run.number] = asyncio.get_running_loop().create_task(self._take_up(run))
+            self._taking_up[run.number] = asyncio.get_running_loop().create_task(self._take_up(run, sure))
 
     def closed(self, number: int, closing: Closing) -> None:
         """A run has ended: by a turn, by its time limit, or by a client of this process."""
@@ -130,17 +133,21 @@ class Inbox:
             self._tell(live, message)
         host.turner.ready(live)
 
-    async def _take_up(self, run: Run) -> None:
+    async def _take_up(self, run: Run, sure: bool) -> None:
         host = self._host
+        live: Live | None = None
         try:
-            live = await host.cache.bring_up(run)
             while True:
                 self._again.discard(run.number)
-                for message in await host.site.store.list_messages(run.number, live.taken):
-                    live.messages.append(message)
-                    live.taken = message.number
+                live = host.cache.lives.get(run.number)
+                if live is None or not live.owned:
+                    owned = run if sure else await host.site.store.claim_run(host.owner(), run.number)
+                    live = None if owned is None else await host.cache.bring_up(owned)
+                if live is not None:
+                    await self._hand_messages(live)
                 if run.number not in self._again:
                     break
+                sure = False
         except StoreUnavailable as error:
             logger.error("run %s waits for the store: %s", run.facts.workflow_id, error)
             host.in_background(self._bring_back(run.number, ()))
@@ -151,15 +158,22 @@ class Inbox:
         finally:
             self._taking_up.pop(run.number, None)
             self._again.discard(run.number)
-        if host.cache.lives.get(run.number) is live and live.owned:
+        if live is not None and host.cache.lives.get(run.number) is live and live.owned:
             host.pump.expect_live(live)
             host.turner.ready(live)
+
+    async def _hand_messages(self, live: Live) -> None:
+        for message in await self._host.site.store.list_messages(live.number, live.taken):
+            if live.owned:  # a turn that was being committed may have parked it
+                live.messages.append(message)
+                live.taken = message.number
 
     async def _bring_back(self, number: int, reports: Sequence[Report]) -> None:
         host = self._host
         what = f"run number {number} is to be read again"
         if reports:
             await insist(lambda: host.site.store.report_tasks(reports), what)
+            host.pump.look_around()
         for run in await insist(lambda: host.site.store.get_runs([number]), what):
             if run.status == "running" and run.owner == host.owner() and not host.stopping:
                 self.take_up(run)

@@ -76,6 +76,8 @@ class Obstacles:
             worker.pump.expect(blocked.retry_us)
         except PerdureError as problem:
             logger.error("run %s could not be put aside: %s", run.facts.workflow_id, problem)
+            for report in reports:
+                worker.inbox.report(report)
             worker.pump.check_lease()
 
     async def _close(self, run: Run, closing: Closing) -> None:

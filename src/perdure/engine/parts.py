@@ -81,8 +81,8 @@ class Receiving(Protocol):
         """A run was started, or accepted a message."""
         ...
 
-    def take_up(self, run: Run) -> None:
-        """Bring a run that this worker owns into memory."""
+    def take_up(self, run: Run, *, sure: bool = False) -> None:
+        """Bring a run that this worker owns into memory. `sure`: the store gave it to this worker just now."""
         ...
 
     def closed(self, number: int, closing: Closing) -> None:

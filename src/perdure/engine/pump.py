@@ -181,7 +181,7 @@ class Pump:
                 worker.owner(), queues, tuple(worker.site.registry.workflows), room
             )
             for run in runs:
-                worker.inbox.take_up(run)
+                worker.inbox.take_up(run, sure=True)
             if len(runs) < room:
                 break
         self.expect(await self._next_wake(queues, now_us))

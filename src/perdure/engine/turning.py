@@ -12,7 +12,7 @@ from collections import deque
 
 from perdure.clock import moment_of
 from perdure.engine.committer import Committer
-from perdure.engine.live import Live
+from perdure.engine.live import Live, LocalAnswer
 from perdure.engine.parts import OWNED_MAX, Host
 from perdure.engine.turns import Circumstances, Prepared, prepare, take_jobs
 from perdure.errors import LeaseLost
@@ -30,6 +30,7 @@ class Turner:
         self._workflows = tuple(host.site.registry.workflows)
         self._committer = Committer(host.site.store, self._committed, self._claims)
         self._ready: deque[Live] = deque()
+        self._taken: dict[Live, list[LocalAnswer]] = {}  # by the turns that are being committed
         self._scheduled = False
 
     def ready(self, live: Live) -> None:
@@ -94,6 +95,8 @@ class Turner:
             live.answers[:0] = taken.answers
             host.obstacles.turn_failed(live, error)
             return
+        if taken.answers:
+            self._taken[live] = taken.answers
         live.committed = asyncio.get_running_loop().create_future()
         self._committer.add(prepared)
 
@@ -103,9 +106,11 @@ class Turner:
         committed, live.committed = live.committed, None
         if committed is not None:
             committed.set_result(None)
+        answers = self._taken.pop(live, [])
         for report in prepared.reports:
             logger.warning("run %s: %s", live.run.facts.workflow_id, report)
         if isinstance(outcome, Exception):
+            live.answers[:0] = answers
             self._refused(prepared, outcome)
             return
         for task in prepared.starts:
@@ -159,10 +164,7 @@ class Turner:
             host.obstacles.turn_failed(live, error)
             return
         logger.info("run %s: a turn was dropped: %s", live.run.facts.workflow_id, error)
-        for task in live.tasks.values():
-            if task.local:
-                host.tasks.cancel(task.id, "lost")
-        host.cache.drop(live)
+        host.inbox.rebuild(live)  # activities run on, and what they come to is kept: their lease may be alive
         host.pump.check_lease()
 
     def _claims(self) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class TurnStore(Protocol):
         ...
 
     async def claim_run(self, owner: int, number: int) -> Run | None:
-        """Own this run, if it is free (due or not) and running."""
+        """Own this run, if it is running, and free (due or not) or this owner's already; it is given as it stands."""
         ...
 
     async def get_next_wake(self, queues: Sequence[str]) -> int | None:

@@ -44,10 +44,10 @@ class MemoryTurns(Part):
     async def claim_run(self, owner: int, number: int) -> Run | None:
         with self._writing() as (state, _):
             run = state.rows.runs.get(number)
-            if run is None:
+            if run is None or owner not in state.rows.leases:
                 return None
             run, claimed = claim_free(state, run, owner)
-            return run if claimed else None
+            return run if claimed or (run.owner == owner and run.status == "running") else None
 
     async def get_next_wake(self, queues: Sequence[str]) -> int | None:
         with self._reading() as state:

@@ -53,7 +53,10 @@ def _claim_unless_damaged(access: Access, owner: int, number: int) -> Run | None
 def claim_run(access: Access, owner: int, number: int) -> Run | None:
     if not leases.alive(access, owner):
         return None
-    return _claim(access, owner, states.stand(access, number))
+    there = states.stand(access, number)
+    if there is not None and there.state.running and there.state.owner == owner:
+        return there.as_run()
+    return _claim(access, owner, there)
 
 
 def _claim(access: Access, owner: int, there: Standing | None) -> Run | None:

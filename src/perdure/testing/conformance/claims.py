@@ -22,14 +22,14 @@ async def a_due_run_is_claimed(stores: Stores) -> None:
 
 
 async def a_run_has_one_owner(stores: Stores) -> None:
-    """What somebody owns is claimed by nobody else, nor by its owner once more (E3)."""
+    """What somebody owns is claimed by nobody else; its owner may ask by its number whether it still is (E3)."""
     store, other = await stores.open(), await stores.open()
     one, two = await hire(store, "w-1"), await hire(other, "w-2")
     run = await begin(store, "o-1")
     same(numbers(await one.claim()), [run.number])
     same((await one.claim(), await two.claim()), ([], []))
     same(await other.claim_run(two.lease, run.number), None)
-    same(await store.claim_run(one.lease, run.number), None)
+    same(await store.claim_run(one.lease, run.number), await reread(store, run))
 
 
 async def the_larger_priority_is_claimed_first(stores: Stores) -> None:
