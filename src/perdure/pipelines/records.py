@@ -49,11 +49,17 @@ class SeenRun:
     mutation: MutationOutcome
     error: Failure | None
     created_at: datetime
+    updated_at: datetime
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
 class SeenEvent:
-    """An event, as `engine.pipelines.events` gives it. `causes` name the events that it goes back to."""
+    """An event, as `engine.pipelines.events` gives it.
+
+    `causes` name the events that it goes back to, `published_by` the run that published it (None: from outside), and
+    `taken_by` the run that has reserved it, or had.
+    """
 
     id: str
     payload: Any
@@ -61,6 +67,8 @@ class SeenEvent:
     attempt: int
     published_at: datetime
     causes: tuple[str, ...] = ()
+    published_by: str | None = None
+    taken_by: str | None = None
 
 
 def seen_run(run: HandlerRun) -> SeenRun:
@@ -74,6 +82,8 @@ def seen_run(run: HandlerRun) -> SeenRun:
         run.mutation,
         run.error,
         moment_of(run.created_us),
+        moment_of(run.updated_us),
+        run.attempt,
     )
 
 
@@ -81,7 +91,16 @@ def seen_event(event: StoredEvent, type: Any = Any) -> SeenEvent:
     """An event as people see it; its payload as plain values, if no type is given."""
     payload = codec.decode(event.facts.payload, type, f"event {event.facts.message_id!r}")
     published_at = moment_of(event.published_us)
-    return SeenEvent(event.facts.message_id, payload, event.status, event.attempt, published_at, event.facts.causes)
+    return SeenEvent(
+        event.facts.message_id,
+        payload,
+        event.status,
+        event.attempt,
+        published_at,
+        event.facts.causes,
+        event.published_by,
+        event.reserved_by,
+    )
 
 
 def deployment_of(pipeline: Pipeline) -> NewPipeline:
