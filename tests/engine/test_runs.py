@@ -21,6 +21,7 @@ from perdure import (
     RunFailed,
     RunTerminated,
     RunTimedOut,
+    StoreUnavailable,
     UsageError,
     activity,
     query,
@@ -28,6 +29,7 @@ from perdure import (
     shielded,
     signal,
     sleep,
+    update,
     wait_until,
     workflow,
 )
@@ -88,6 +90,11 @@ class Cart:
     @signal
     def close(self) -> None:
         self.closed = True
+
+    @update
+    async def ponder(self) -> str:
+        await sleep("10d")
+        return "yes"
 
     @query
     def size(self) -> int:
@@ -268,6 +275,18 @@ async def test_a_delayed_run_starts_then(engine: Opened) -> None:
         with pytest.raises(TimeoutError):
             await handle.result(timeout="59m")
         assert await handle.result(timeout="2m") == 2
+
+
+async def test_who_waits_is_told_when_the_engine_closes(engine: Opened) -> None:
+    """Not that the run has ended: it goes on."""
+    async with engine(workflows=[Cart]) as e:
+        handle = await e.start(Cart, "ann", id="c")
+        waits = [asyncio.create_task(handle.result()), asyncio.create_task(handle.result(timeout="1d"))]
+        waits.append(asyncio.create_task(handle.update(Cart.ponder)))
+        await asyncio.sleep(1)
+    for wait in waits:
+        with pytest.raises(StoreUnavailable, match="the run goes on"):
+            await asyncio.wait_for(wait, 1)
 
 
 async def test_a_description_says_what_a_run_waits_for(engine: Opened) -> None:

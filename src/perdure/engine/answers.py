@@ -12,6 +12,7 @@ from collections.abc import Generator
 
 import msgspec
 
+from perdure.engine.closings import give_up
 from perdure.errors import PerdureError
 from perdure.model.turns import Answered
 from perdure.stores.port import Store
@@ -65,10 +66,11 @@ class Answers:
             self._look.add_done_callback(self._looked)
 
     async def stop(self) -> None:
-        """End; nobody is told any more."""
+        """End; nobody is told any more, and who waits is told that."""
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])
+        give_up([told for _, waiting in self._waiting.values() for told in waiting], self._store)
 
     async def _look_up(self) -> None:
         while self._again and self._waiting:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
 
-from perdure.errors import PerdureError
+from perdure.errors import PerdureError, StoreUnavailable
 from perdure.stores.port import Store
 from perdure.stores.records import Closing, Run
 
@@ -55,10 +57,11 @@ class Closings:
             self._look.add_done_callback(self._looked)
 
     async def stop(self) -> None:
-        """End; nobody is told any more."""
+        """End; nobody is told any more, and who waits is told that."""
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])
+        give_up([told for waiting in self._waiting.values() for told in waiting], self._store)
 
     async def _look_up(self) -> None:
         while self._again and self._waiting:
@@ -74,6 +77,14 @@ class Closings:
 
     def _looked(self, _task: asyncio.Task[None]) -> None:
         self._look = None
+
+
+def give_up(waiting: Iterable[asyncio.Future[Any]], store: Store) -> None:
+    """Nobody of this process hears of it any more: its engine or client is closed."""
+    for told in waiting:
+        if not told.done():
+            text = f"the engine or client on {store.url} was closed while a run was waited for; the run goes on"
+            told.set_exception(StoreUnavailable(f"{text}, and a new client can wait for it"))
 
 
 def closing_of(run: Run) -> Closing:
