@@ -1,15 +1,9 @@
-"""A world for tests of how stores keep pipelines: a store of each kind, and what always holds (L1, L3, L4, L7, L9)."""
+"""Piping: a pipeline that one worker owns, and three events in its inbox; what the cases of pipelines begin with."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import pytest
-
-from perdure.stores.memory import MemoryStore
 from perdure.stores.pipeline_records import (
     HandlerRun,
     NewEvent,
@@ -22,9 +16,11 @@ from perdure.stores.pipeline_records import (
     Times,
 )
 from perdure.stores.port import Store
-from perdure.stores.sqlite import SqliteStore
 from perdure.testing.clock import VirtualClock
+from perdure.testing.conformance.expecting import NotConforming, same
+from perdure.testing.conformance.stage import Stores
 
+T = TypeVar("T")
 MAIL = NewPipeline(
     name="mail",
     digest="1",
@@ -46,12 +42,18 @@ class World:
         self.store = store
         self.owner = 0
 
+    @classmethod
+    async def of(cls, stores: Stores) -> World:
+        """A store of this stage, and what stands in it."""
+        world = cls(await stores.open(), stores.clock)
+        await world.begin_world()
+        return world
+
     @property
     def now(self) -> int:
         return self.clock.now_us()
 
-    async def open(self) -> None:
-        await self.store.open()
+    async def begin_world(self) -> None:
         self.owner = await self.lease()
         await self.store.deploy_pipeline(MAIL)
         await self.store.claim_pipeline(self.owner, "mail")
@@ -62,8 +64,7 @@ class World:
 
     async def begin(self, run: str = "r1", handler: str = "sheet", **more: Any) -> HandlerRun:
         begun = await self.store.begin_run(self.owner, "mail", RunBeginning(run=run, handler=handler, key="k1", **more))
-        assert begun is not None
-        return begun
+        return there(begun)
 
     async def prepare(self, *ids: str, run: str = "r1") -> Any:
         peeked = {"inbox": frozenset(IDS)}
@@ -86,43 +87,19 @@ class World:
         view = await self.store.view_pipeline("mail")
         for topic in view.pipeline.topics:
             for one in await self.store.list_events("mail", topic, 1000):
-                assert (one.status == "reserved") <= (one.reserved_by == view.pipeline.open_run is not None)
-        active = [run for run in await self.store.list_handler_runs("mail", 1000) if run.status == "active"]
-        assert [run.id for run in active] in ([], [view.pipeline.open_run])
+                if one.status == "reserved":
+                    same(one.reserved_by, there(view.pipeline.open_run))
+        for run in await self.store.list_handler_runs("mail", 1000):
+            if run.status == "active":
+                same(run.id, view.pipeline.open_run)
+
+
+def there(found: T | None) -> T:
+    """It is there."""
+    if found is None:
+        raise NotConforming("got nothing, where there should be something")
+    return found
 
 
 def event(id: str, payload: bytes = b"1", topic: str = "inbox", **more: Any) -> NewEvent:
     return NewEvent(topic=topic, message_id=id, payload=payload, **more)
-
-
-Story = Callable[[World], Coroutine[Any, Any, None]]
-STORES: dict[str, Callable[[Path, VirtualClock], Store]] = {
-    "memory": lambda path, clock: MemoryStore(clock),
-    "sqlite": lambda path, clock: SqliteStore(path / "store.db", clock, threads=False),
-}
-
-
-def tell(story: Story, store: str, path: Path) -> None:
-    """A story in a world on one kind of store; whatever happened, what always holds does."""
-
-    async def whole() -> None:
-        clock = VirtualClock()
-        world = World(STORES[store](path, clock), clock)
-        await world.open()
-        await story(world)
-        await world.check()
-        assert await world.store.verify() == []
-        await world.store.close()
-
-    asyncio.run(whole())
-
-
-def told(story: Story) -> Callable[[str, Path], None]:
-    """A test of a story, on every kind of store."""
-
-    @pytest.mark.parametrize("store", STORES)
-    def test(store: str, tmp_path: Path) -> None:
-        tell(story, store, tmp_path)
-
-    test.__name__, test.__doc__ = story.__name__, story.__doc__
-    return test
