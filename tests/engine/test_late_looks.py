@@ -80,8 +80,13 @@ class LateLooks:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_answer_and_no_signal_is_lost_by_what_was_read_too_early(seed: int) -> None:
-    """Runs that several workers claim in turn, while they are told things: each ends, with its signals in order."""
+def test_no_answer_and_no_signal_is_lost_by_what_was_read_too_early(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Runs that several workers claim in turn, while they are told things: each ends, with its signals in order.
+
+    Most are evicted in between, also while they are being brought up to date (E10); none is blocked by that.
+    """
     clock, chance = VirtualClock(), random.Random(seed)
 
     def engine(name: str) -> Engine:
@@ -91,6 +96,7 @@ def test_no_answer_and_no_signal_is_lost_by_what_was_read_too_early(seed: int) -
             activities=[nap, second_time_lucky],
             clock=clock,
             threads=False,
+            cache=2,
             rng=random.Random(next(NUMBERS)),
         )
 
@@ -108,3 +114,4 @@ def test_no_answer_and_no_signal_is_lost_by_what_was_read_too_early(seed: int) -
             assert told == [list(range(10))] * RUNS
 
     run_virtual(scene(), clock=clock)
+    assert [record.message for record in caplog.records if "is blocked" in record.message] == []

@@ -57,11 +57,14 @@ class Cache:
         live = self.lives.get(run.number)
         if live is not None and live.owned:
             return live
+        self._parked.pop(run.number, None)  # it is not to be evicted while it catches up
         if live is not None and live.last_turn <= run.last_turn:
             if live.last_turn < run.last_turn:
                 await self._rebuilder.catch_up(live, run)
             live.run = run
         else:
+            if live is not None:
+                self.drop(live)
             live = await self._rebuilder.from_history(run)
         await self._look_at_tasks(live, run)
         live.taken = run.consumed
