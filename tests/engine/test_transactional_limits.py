@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Client,
     Engine,
     TransactionTimeout,
     UsageError,
@@ -81,7 +82,7 @@ def test_others_wait_and_then_go_on(path: Path) -> None:
 
     async def main() -> list[Any]:
         url = url_of(path)
-        async with Engine(url, workflows=[waiting, flow], activities=[made]) as e, Engine(url) as other:
+        async with Engine(url, workflows=[waiting, flow], activities=[made]) as e, Client(url) as other:
             handle = await e.start(flow, id="r")
             while not began.is_set():
                 await pause(0.01)
