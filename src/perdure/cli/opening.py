@@ -61,6 +61,10 @@ def check_store(url: str, *, may_create: bool = False, may_be_private: bool = Fa
 
 
 def _is_sqlite(path: str) -> bool:
+    from perdure.stores.sqlite.intruders import is_open
+
+    if is_open(path):  # by this very process: it is one, and reading it here would drop the locks that it has
+        return True
     try:
         with open(path, "rb") as file:
             start = file.read(len(MAGIC))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -12,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from perdure.cli.opening import check_store
 from perdure.clock import SystemClock
 from perdure.errors import PerdureError, StoreCorrupt, StoreUnavailable, UsageError
 from perdure.stores.sqlite import SqliteStore
@@ -190,6 +194,24 @@ def test_pythons_own_sqlite3_on_an_open_file_is_refused(named: Callable[[Path], 
 
     with_store(path, work)
     sqlite3.connect(path).close()
+
+
+def test_a_command_in_the_same_process_drops_no_lock(tmp_path: Path) -> None:
+    """Closing a file drops all locks that its process has on it: another process would take the store for its own."""
+    path = tmp_path / "store.db"
+    alone = (  # what SQLite asks for before it removes the log of a file that nobody else has open
+        "import fcntl, os\n"
+        f"file = os.open({str(path)!r}, os.O_RDWR)\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)"
+    )
+
+    async def work(store: SqliteStore) -> None:
+        await begin(store, "o-1")
+        check_store(f"sqlite:///{path}")
+        other = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", alone], capture_output=True, text=True)
+        assert "BlockingIOError" in other.stderr
+
+    with_store(path, work)
 
 
 def test_a_url_names_a_file(tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ def unguard(path: str) -> None:
             del _open[path]
 
 
+def is_open(path: str) -> bool:
+    """Whether a store of this process has this file open: whoever reads it otherwise drops its locks."""
+    return os.path.realpath(path) in _open
+
+
 def _look(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "sqlite3.connect" and _open and _path(arguments[0]) in _open:
         raise UsageError(
