@@ -13,6 +13,7 @@ from perdure.testing.conformance import CASES, NotConforming, changes, run_case
 from tests.stores import faulty_families as families
 from tests.stores import faulty_finding as finding
 from tests.stores import faulty_leases as owning
+from tests.stores import faulty_pipelines as piping
 from tests.stores import faulty_stores as faulty
 
 CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
@@ -98,6 +99,20 @@ CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
     finding.TakesListsAsOne: ("conditions-a_list_is_each_of_its_values",),
     finding.KeepsOldAttributes: ("conditions-attributes_are_found_as_they_are_now",),
     finding.CountsValues: ("conditions-a_list_is_each_of_its_values",),
+    # pipelines
+    piping.OrphansReservations: ("retries-a_retry_after_the_mutation_takes_results_and_reservations_over",),
+    piping.ReservesWhatIsRefused: ("stages-reserving_what_is_not_pending_writes_nothing",),
+    piping.WritesTheLedgerLate: (
+        "stages-a_mutation_stands_in_the_ledger_before_its_call_and_its_result_with_the_stage",
+    ),
+    piping.CommitsByHalves: ("stages-a_commit_that_cannot_start_its_workflow_or_publish_its_event_writes_nothing",),
+    piping.ForgetsToConsume: ("stages-a_commit_stores_state_consumes_publishes_and_starts_together",),
+    piping.RevivesEvents: ("events-an_event_is_known_by_its_topic_and_id_and_a_second_one_replaces_the_payload",),
+    piping.PeeksAtTheNewest: ("events-peek_gives_pending_events_oldest_first",),
+    piping.CountsNoAttempts: ("retries-a_failure_before_the_mutation_releases_and_counts_the_attempt",),
+    piping.IgnoresPauses: ("pipelines-a_persons_pause_keeps_runs_from_beginning_and_touches_no_block",),
+    piping.LetsAnybodyWrite: ("pipelines-every_transition_of_a_worker_whose_lease_was_lost_is_refused",),
+    piping.SettlesWhatRuns: ("retries-a_person_has_a_mutation_tried_again",),
     # changed
     faulty.RewritesValues: ("starts-every_fact_of_a_run_is_kept_as_it_was_given",),
     faulty.DoesNotVerify: ("corruption-a_turn_that_is_not_what_was_written_is_found",),
@@ -125,9 +140,9 @@ def test_a_planted_fault_is_caught(
 def test_there_are_faults_enough_and_none_is_forgotten() -> None:
     classes = [
         item
-        for module in (faulty, families, finding, owning)
+        for module in (faulty, families, finding, owning, piping)
         for _, item in inspect.getmembers(module, inspect.isclass)
     ]
     planted = {item for item in classes if issubclass(item, MemoryStore)}
-    assert planted - {MemoryStore} == set(CAUGHT_BY)
+    assert planted - {MemoryStore, piping.FaultyPipelines} == set(CAUGHT_BY)
     assert len(CAUGHT_BY) >= 15
