@@ -234,6 +234,7 @@ def test_the_list_of_public_names_is_complete_and_sorted_and_each_is_there() -> 
 
 # Files that are workflow code as a whole, though no decorator in them says so, and why.
 WORKFLOW_CODE = {
+    "tests/kernel/test_found_sweeps.py": "its sleeps are in functions that become workflows further down",
     "tests/kernel/random_workflows.py": "what it decorates runs in workflows, which find it by name",
     "tests/kernel/waiting_samples_asyncio.py": "its samples become workflows in test_waiting",
     "tests/testing/test_virtual.py": "its sleeps are on virtual time",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import uuid
 from hashlib import sha1
+from unicodedata import category
 
 from perdure.errors import InvalidValue
 
 ID_LENGTH_MAX = 512
-CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
+JOINERS = frozenset("\u200c\u200d")  # invisible, but emoji and many scripts are spelt with them
 VARIANTS = {f"{digit:x}": f"{8 + digit % 4:x}" for digit in range(16)}  # of the first digit of a UUID's fourth group
 RUN_ID_NAMESPACE = uuid.UUID("6f0c9d52-6c5b-5d0e-9a5c-70657264757e")
 
@@ -24,11 +25,11 @@ def check_id(text: object, what: str) -> str:
         raise InvalidValue(f"{what} is empty: give it at least one visible character")
     if len(text) > ID_LENGTH_MAX:
         raise InvalidValue(f"{what} has {len(text)} characters; at most {ID_LENGTH_MAX} are allowed")
-    for position, character in enumerate(text):
-        if (
-            not character.isprintable() and not character.isspace()
-        ) or character in "\r\n\t\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029":
-            raise InvalidValue(f"{what} holds the control character {character!r} at position {position}: take it out")
+    if not text.isprintable():
+        for position, character in enumerate(text):
+            if not character.isprintable() and category(character) != "Zs" and character not in JOINERS:
+                found = f"the control character {character!r} at position {position}"
+                raise InvalidValue(f"{what} holds {found}: take it out")
     return text
 
 
