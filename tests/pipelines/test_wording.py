@@ -149,10 +149,24 @@ def test_times_are_short(seconds: float, said: str) -> None:
 
 
 def test_recent_activity_is_the_newest_first_and_pending_work_has_its_age() -> None:
-    recent = (run("failed:logic", "oops"), run("committed"))
+    took = b'{"reserve":{"inbox":["a","b","c"]},"data":null}'
+    recent = (
+        run("failed:logic", "oops"),
+        run("committed", prepared=took),
+        run("committed", prepared=took, mutation="skipped"),
+        run("committed", prepared=b'{"reserve":{},"data":null}'),
+        run("crashed"),
+    )
     pending = pending_of({"inbox": {"pending": 3, "consumed": 9}, "rows": {"consumed": 1}}, {"inbox": NOW})
     told = status_of(Seen(STATE, None, recent, pending), NOW)
-    assert told.activity == ("sheet finished, 2 min ago", "sheet failed: oops, 2 min ago")
+    assert told.activity == (
+        "sheet was interrupted, 2 min ago",
+        "sheet skipped 3 events, 2 min ago",
+        "sheet processed 3 events, 2 min ago",
+        "sheet failed: oops, 2 min ago",
+    )
+    only = status_of(Seen(STATE, None, (run("committed"),), pending), NOW)
+    assert only.activity == ("sheet finished, 2 min ago",)
     assert told.pending == {"inbox": PendingWork(3, NOW), "rows": PendingWork(0, None)}
 
 

@@ -29,12 +29,13 @@ from perdure.pipelines.records import (
 )
 from perdure.pipelines.topics import Topic
 from perdure.pipelines.validation import validate
-from perdure.pipelines.wording import RECENT_MAX, PipelineStatus, Seen, pending_of, status_of
+from perdure.pipelines.wording import PipelineStatus, Seen, pending_of, status_of
 from perdure.stores.pipeline_port import PipelineStores
 from perdure.stores.pipeline_records import Decision, HandlerRun, NewEvent
 
 T = TypeVar("T")
 PAGE = 1_000
+LOOKED_AT = 25  # of the last runs, for what is worth telling
 
 
 class LocalHost(Protocol):
@@ -145,7 +146,7 @@ class Pipelines:
     async def status(self, name: str) -> PipelineStatus:
         """How it stands, in plain words (L11). `NotFound`."""
         view = await self._store.view_pipeline(_name(name))
-        recent = await self._store.list_last_handler_runs(name, RECENT_MAX)
+        recent = await self._store.list_last_handler_runs(name, LOOKED_AT)
         counts = await self._store.count_events(name)
         oldest = {topic: moment_of(at) for topic, at in view.pending.items()}
         pending = pending_of({topic: counts.get(topic, {}) for topic in view.pipeline.topics}, oldest)

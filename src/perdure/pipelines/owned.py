@@ -261,9 +261,7 @@ class Owned:
     def _blocks(self, run: HandlerRun) -> None:
         """A run that could not go on, as the store has it now."""
         self._open = run
-        self._state = replace(
-            self._state, active=None, active_run=None, active_since=None, blocked=blocked_of(run)
-        )
+        self._state = replace(self._state, active=None, active_run=None, active_since=None, blocked=blocked_of(run))
 
     async def _chain(self, run: HandlerRun) -> tuple[int, int]:
         """How often in a row its attempts have failed for a while, and its mutation turned out not to have happened.

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from perdure.clock import moment_of
 from perdure.pipelines.cadence import Cron, Every
 from perdure.pipelines.states import Consumer, Producer, State
@@ -18,6 +20,15 @@ from perdure.stores.pipeline_records import EventStatus, HandlerRun
 RECENT_MAX = 5
 _DAILY = re.compile(r"\s*([0-9]+)\s+([0-9]+)\s+\*\s+\*\s+\*\s*")
 _UNITS = ((86_400, "day", "d"), (3_600, "hour", "h"), (60, "minute", "min"), (1, "second", "s"))
+
+
+class _Reserved(msgspec.Struct):
+    """What of a run's prepared result says how much it took."""
+
+    reserve: dict[str, list[str]] = {}
+
+
+_reserved = msgspec.json.Decoder(_Reserved).decode
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ def status_of(seen: Seen, now: datetime) -> PipelineStatus:
         _status(seen),
         _issue(seen, now),
         schedule_of(seen.state, now),
-        tuple(_told(run, now) for run in reversed(seen.recent[-RECENT_MAX:])),
+        tuple(_told(run, now) for run in _worth_telling(seen.recent)),
         seen.pending,
     )
 
@@ -163,10 +174,39 @@ def short(time: timedelta) -> str:
 # --- what happened ------------------------------------------------------------------------------
 
 
+def _worth_telling(recent: tuple[HandlerRun, ...]) -> list[HandlerRun]:
+    """The last ones, the newest first; consumers that looked and found nothing only where there is nothing else."""
+    busy = [run for run in recent if run.status != "committed" or run.kind == "producer" or _taken(run)]
+    return list(reversed((busy or list(recent))[-RECENT_MAX:]))
+
+
 def _told(run: HandlerRun, now: datetime) -> str:
     ended = moment_of(run.updated_us).astimezone(UTC)
-    words = {"active": "is running", "committed": "finished", "crashed": "was interrupted"}
-    return f"{run.handler} {words.get(run.status, 'failed' + _why(run))}, {short(now - ended)} ago"
+    return f"{run.handler} {_did(run)}, {short(now - ended)} ago"
+
+
+def _did(run: HandlerRun) -> str:
+    if run.status == "active":
+        return "is running"
+    if run.status == "crashed":
+        return "was interrupted"
+    if run.status != "committed":
+        return "failed" + _why(run)
+    taken = _taken(run)
+    if not taken:
+        return "finished"
+    done = f"processed {taken} event{'s' * (taken > 1)}"
+    return f"skipped {taken} event{'s' * (taken > 1)}" if run.mutation == "skipped" else done
+
+
+def _taken(run: HandlerRun) -> int:
+    """How many events it has reserved."""
+    if run.prepared is None:
+        return 0
+    try:
+        return sum(map(len, _reserved(run.prepared).reserve.values()))
+    except msgspec.MsgspecError:  # written by another version
+        return 0
 
 
 def pending_of(
