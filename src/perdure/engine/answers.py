@@ -85,5 +85,7 @@ class Answers:
                 self._again = True
                 await asyncio.sleep(RETRY_SECONDS)
 
-    def _looked(self, _task: asyncio.Task[None]) -> None:
+    def _looked(self, task: asyncio.Task[None]) -> None:
         self._look = None
+        if self._again and not task.cancelled():  # somebody asked when it had just come to its end
+            self.look()
