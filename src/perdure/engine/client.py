@@ -282,9 +282,10 @@ class RunClient:
             )
 
     async def _start(self, workflow: Any, start: Start) -> Handle[Any]:
-        facts = (await self._runs.start(start)).facts
+        begun = await self._runs.start(start)
         definition = None if isinstance(workflow, str) else definition_of(workflow)
-        return Handle(self._runs, facts.workflow_id, facts.run_id, fixed=False, definition=definition)
+        workflow_id, run_id = begun.facts.workflow_id, begun.facts.run_id
+        return Handle(self._runs, workflow_id, run_id, fixed=False, definition=definition, begun=begun)
 
 
 def _started(workflow_id: str, options: Mapping[str, Any]) -> jobs.Started:

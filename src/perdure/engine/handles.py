@@ -33,7 +33,7 @@ from perdure.errors import (
 from perdure.model import jobs
 from perdure.model.ids import check_id
 from perdure.model.turns import Answered
-from perdure.stores.records import Closing, Settlement
+from perdure.stores.records import Closing, Run, Settlement
 
 if TYPE_CHECKING:
     from perdure.define.workflow import Workflow
@@ -67,12 +67,14 @@ class Handle(Generic[R_co]):
         *,
         fixed: bool,
         definition: Workflow[..., Any] | None = None,
+        begun: Run | None = None,
     ) -> None:
         self._runs = runs
         self._definition = definition  # what was started, which this process need not have been given
         self._id = workflow_id
         self._run_id = run_id
         self._fixed = run_id if fixed else None
+        self._begun = begun  # as it stood when it was started, which need not be read again
 
     def __repr__(self) -> str:
         return f"<run {self._id}>"
@@ -236,7 +238,9 @@ class Handle(Generic[R_co]):
         return [history_turn(turn) for turn in await self._runs.store.list_turns(run.number)]
 
     async def _result(self) -> Any:
-        run = await self._runs.store.get_run(self._id, self._fixed or self._run_id)
+        run, self._begun = self._begun, None
+        if run is None:
+            run = await self._runs.store.get_run(self._id, self._fixed or self._run_id)
         while True:
             closing = await self._runs.news.closings.wait(run)
             if closing.status != "continued" or self._fixed is not None:
