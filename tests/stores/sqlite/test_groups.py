@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.groups import Call, Writer
 from perdure.stores.sqlite.lines import ThreadLine, answer
 from perdure.stores.sqlite.opening import open_writer
+from perdure.stores.sqlite.troubles import PROTOCOL_TRIES, patiently
 from perdure.testing.conformance.making import a_start
 from tests.stores.sqlite.files import begin, look, with_store
 
@@ -185,6 +187,27 @@ def test_a_tick_that_is_taken_away_just_now_ends_no_thread() -> None:
         await line.stop()
 
     asyncio.run(work())
+
+
+def test_a_place_in_the_log_that_is_not_found_at_once_is_looked_for_again() -> None:
+    """SQLite gives up after ten seconds at most, while others open, close, recover; nobody is to see that."""
+    tried: list[int] = []
+
+    def begin_reading() -> str:
+        tried.append(1)
+        if len(tried) < PROTOCOL_TRIES:
+            raise apsw.ProtocolError("locking protocol")
+        return "begun"
+
+    assert patiently(begin_reading) == "begun"
+    with pytest.raises(apsw.ProtocolError):
+        patiently(partial(_raise, apsw.ProtocolError("locking protocol")))
+    with pytest.raises(apsw.BusyError):  # that one has been patient already
+        patiently(partial(_raise, apsw.BusyError("database is locked")))
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_patience_with_a_writer_that_never_ends_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

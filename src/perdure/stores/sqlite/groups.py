@@ -17,7 +17,7 @@ import apsw
 from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.stores.sqlite.access import Access, HalfDone
-from perdure.stores.sqlite.troubles import refusal, trouble
+from perdure.stores.sqlite.troubles import patiently, refusal, trouble
 
 Transition = Callable[..., Any]
 BUSY_TRIES = 3
@@ -51,7 +51,7 @@ class Writer:
         self._refuse_vanished()
         access = self.access
         access.careful = False
-        access.write("begin immediate")
+        patiently(lambda: access.write("begin immediate"))
         access.now_us = self.clock.now_us()
         return access
 
@@ -84,7 +84,7 @@ class Writer:
     def _transact(self, calls: Sequence[Call], *, careful: bool) -> None:
         access = self.access
         access.careful = careful and len(calls) > 0
-        access.write("begin immediate")
+        patiently(lambda: access.write("begin immediate"))
         try:
             access.now_us = self.clock.now_us()
             before = access.connection.total_changes()
@@ -127,7 +127,7 @@ class Reader:
         """Make these transitions, none of which writes."""
         for last in (False,) * BUSY_TRIES + (True,):
             try:
-                self._read(calls)
+                patiently(lambda: self._read(calls))
                 return
             except apsw.Error as error:
                 if last or not isinstance(error, apsw.BusyError):
@@ -142,7 +142,7 @@ class Reader:
             for call in calls:
                 try:
                     call.outcome = call.work(access, *call.values)
-                except apsw.BusyError:
+                except (apsw.BusyError, apsw.ProtocolError):
                     raise
                 except apsw.Error as error:
                     call.outcome = trouble(self._path, error)

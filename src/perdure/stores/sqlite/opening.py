@@ -10,7 +10,7 @@ import apsw
 from perdure.errors import StoreUnavailable
 from perdure.stores.sqlite import migrations
 from perdure.stores.sqlite.access import Access
-from perdure.stores.sqlite.troubles import trouble
+from perdure.stores.sqlite.troubles import patiently, trouble
 
 PATIENCE_SECONDS = 30.0
 FIRST_WAIT_SECONDS = 0.0005
@@ -24,15 +24,9 @@ def open_writer(path: str, vfs: str | None = None) -> apsw.Connection:
     """The one connection that writes, on a file that is brought up to date. `StoreUnavailable`, `StoreCorrupt`."""
     _refuse_place(path)
     try:
-        connection = _connect(path, _WRITABLE, vfs)
-        try:
-            _prepare(connection, path)
-        except BaseException:
-            connection.close()
-            raise
+        return patiently(lambda: _open_writer(path, vfs))
     except apsw.Error as error:
         raise trouble(path, error) from error
-    return connection
 
 
 def open_reader(path: str, vfs: str | None = None) -> apsw.Connection:
@@ -42,6 +36,16 @@ def open_reader(path: str, vfs: str | None = None) -> apsw.Connection:
         Access(connection).write("pragma query_only = on")
     except apsw.Error as error:
         raise trouble(path, error) from error
+    return connection
+
+
+def _open_writer(path: str, vfs: str | None) -> apsw.Connection:
+    connection = _connect(path, _WRITABLE, vfs)
+    try:
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Event
+from typing import TypeVar
+
 import apsw
 
 from perdure.errors import InternalError, InvalidValue, PerdureError, StoreCorrupt, StoreError, StoreUnavailable
 
+T = TypeVar("T")
+PROTOCOL_TRIES = 5
+PROTOCOL_WAIT_SECONDS = 0.05
 AGAIN = "Nothing of this call was written; it may be tried again"
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What this gives, which has written nothing yet when SQLite gives up finding its place in the log.
+
+    It does so after ten seconds at most, and asks no busy handler: where many open and close a file on a busy machine,
+    or one is stopped while it does, that is no reason to fail.
+    """
+    for _ in range(PROTOCOL_TRIES - 1):
+        try:
+            return call()
+        except apsw.ProtocolError:
+            Event().wait(PROTOCOL_WAIT_SECONDS)
+    return call()
 
 
 def trouble(path: str, error: apsw.Error) -> StoreError:
