@@ -60,7 +60,7 @@ BOUNDS = (
     Bound("fanout", "steps_per_s", least=5, against_peer=True),
     Bound("start", "workflows_per_s", least=5, against_peer=True),
     Bound("long", "growth", most=2.2),
-    Bound("parked", "rss_bytes_per_evicted_workflow", most=100),
+    Bound("parked", "rss_bytes_per_evicted_workflow", most=300),  # by which SQLite's caches and the allocator vary
     Bound("children", "children_per_s", least=1_500),
     Bound("update", "ratio", most=1.5),
     Bound("open-steps", "growth", most=2),

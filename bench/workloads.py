@@ -255,16 +255,17 @@ async def signals(folder: str) -> Figures:
 
 
 async def long(folder: str) -> Figures:
-    """One workflow with more and more steps."""
+    """One workflow with more and more steps; the growth is that of the best of three, taken in turns."""
+    took: dict[int, list[float]] = {250: [], 500: [], 1_000: [], 2_000: []}
     async with engine(folder) as perdure:
         await perdure.run(chain, 20)
-        took: dict[int, float] = {}
-        for steps in (250, 500, 1_000, 2_000):
-            began = time.perf_counter()
-            expect(await perdure.run(chain, steps), steps)
-            took[steps] = time.perf_counter() - began
-    seconds = {f"s_{steps}": round(each, 3) for steps, each in took.items()}
-    return {**seconds, "growth": round(took[2_000] / took[1_000], 2)}
+        for _ in range(3):
+            for steps, seconds in took.items():
+                began = time.perf_counter()
+                expect(await perdure.run(chain, steps), steps)
+                seconds.append(time.perf_counter() - began)
+    firsts = {f"s_{steps}": round(seconds[0], 3) for steps, seconds in took.items()}
+    return {**firsts, "growth": round(min(took[2_000]) / min(took[1_000]), 2)}
 
 
 async def park(folder: str) -> Figures:
