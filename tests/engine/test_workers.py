@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from perdure import InvalidValue, NondeterminismError, NotFound, RunFailed, activity, receive, sleep, workflow
+from perdure import (
+    InvalidValue,
+    NondeterminismError,
+    NotFound,
+    RunFailed,
+    RunTimedOut,
+    activity,
+    receive,
+    sleep,
+    workflow,
+)
 from perdure.app import Client
 
 Opened = Callable[..., Any]
@@ -221,6 +231,26 @@ async def test_an_activity_that_nobody_knows_blocks_its_run(engine: Opened) -> N
         assert blocked is not None
         assert blocked.kind == "violation"
         assert "slowly" in blocked.reason
+
+
+async def test_a_blocked_run_says_since_when_however_often_it_was_tried_and_times_out_in_time(engine: Opened) -> None:
+    """Rule K12: what a person reads is how long it has been so, not when it was tried last."""
+
+    async with engine(workflows=[shout]) as e:
+        handle = await e.start(shout, "a", timeout=1000)
+        await asyncio.sleep(1)
+        first = (await handle.describe()).blocked
+        await asyncio.sleep(900)
+        described = await handle.describe()
+        assert first is not None
+        assert described.blocked is not None
+        assert described.blocked.tries > 5
+        assert described.blocked.since == first.since
+        with pytest.raises(RunTimedOut):
+            await handle.result()
+        closed = (await handle.describe()).closed
+        assert closed is not None
+        assert 1000 <= (closed - described.started).total_seconds() < 1001
 
 
 async def test_input_that_cannot_be_decoded_blocks_that_run_only(engine: Opened, virtual_clock: Any) -> None:

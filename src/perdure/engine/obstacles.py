@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from perdure.engine.blocking import blocked_by, kind_of
 from perdure.engine.live import Live
@@ -66,6 +67,10 @@ class Obstacles:
             await self._close(run, Closing("failed", write(failure)))
             return
         blocked = blocked_by(error, tries, worker.site.clock.now_us(), worker.site.settings, worker.site.rng)
+        if tries > 1 and run.blocked is not None:
+            blocked = replace(blocked, since_us=run.blocked.since_us)
+        if run.facts.deadline_us is not None and blocked.retry_us is not None:
+            blocked = replace(blocked, retry_us=min(blocked.retry_us, run.facts.deadline_us))  # it ends in time
         level = logging.ERROR if tries == 1 else logging.INFO  # said once; the run's row says it all the time
         logger.log(level, "run %s is blocked (%s): %s", run.facts.workflow_id, kind_of(error), error)
         try:
