@@ -15,6 +15,7 @@ from perdure.testing.crashing import Crashed, CrashingStore
 from tests.pipelines import corpus
 
 NUMBERS = itertools.count()
+GRAVES: list[Engine] = []  # what is left of a killed engine hangs, until the loop ends
 STORY_SECONDS = 660.0
 PAIRS = 40
 When = Literal["before", "after"]
@@ -22,7 +23,7 @@ WHENS: tuple[When, When] = ("before", "after")
 
 
 def _engine(store: Any, clock: VirtualClock, world: corpus.World) -> Engine:
-    return Engine(
+    engine = Engine(
         store,
         workflows=[corpus.archive],
         pipelines=[corpus.pipeline(world)],
@@ -31,6 +32,8 @@ def _engine(store: Any, clock: VirtualClock, world: corpus.World) -> Engine:
         rng=random.Random(next(NUMBERS)),
         lease="30d",  # of a store that dies, it ends at once
     )
+    GRAVES.append(engine)
+    return engine
 
 
 async def _told(engine: Engine) -> None:
@@ -101,6 +104,7 @@ def test_a_crash_at_any_commit_loses_nothing_and_doubles_nothing() -> None:
         return writes
 
     assert run_virtual(all_of_them(), clock=clock) > 60
+    GRAVES.clear()
 
 
 def test_a_crash_of_the_recovery_loses_nothing_and_doubles_nothing() -> None:
@@ -117,6 +121,7 @@ def test_a_crash_of_the_recovery_loses_nothing_and_doubles_nothing() -> None:
             await _noted(clock, first, *again)
 
     run_virtual(some_of_them(), clock=clock)
+    GRAVES.clear()
 
 
 async def _noted(clock: VirtualClock, *crashes: tuple[int, When]) -> None:

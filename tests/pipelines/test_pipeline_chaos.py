@@ -18,7 +18,7 @@ from perdure.stores.memory import MemoryStore
 from perdure.testing import VirtualClock, run_virtual
 from perdure.testing.crashing import CrashingStore
 from tests.pipelines import corpus
-from tests.pipelines.test_pipeline_boundaries import check, kill
+from tests.pipelines.test_pipeline_boundaries import GRAVES, check, kill
 
 SEEDS = int(os.environ.get("PERDURE_PIPELINE_SEEDS", "8"))
 CRASHES = 12
@@ -101,6 +101,7 @@ async def life(name: str, clock: VirtualClock, world: Moody, seconds: float, *, 
         rng=world.rng,
         lease="90d",
     )
+    GRAVES.append(engine)
     await engine.open()
     beside = asyncio.ensure_future(person(engine, world))
     await asyncio.sleep(seconds)
@@ -129,3 +130,4 @@ def test_whatever_happens_each_thing_is_done_once_and_in_order(seed: int) -> Non
         await check(keeper, world, calm=False)
 
     run_virtual(story(), clock=clock)
+    GRAVES.clear()
