@@ -38,6 +38,7 @@ from perdure.stores.sqlite.sides import (
     SqliteTurns,
 )
 from perdure.stores.sqlite.transactions import Transaction
+from perdure.stores.sqlite.troubles import patiently, trouble
 from perdure.stores.sqlite.verify import verify
 
 
@@ -106,15 +107,15 @@ class SqliteStore(
     def _connect(self) -> None:
         writer = open_writer(self._path, self._vfs)
         self._connections = [writer]
+        cursor: Any = writer.cursor()
+        self._version = lambda: cursor.execute("pragma data_version").fetchall()  # to its end: it would go on reading
         try:
             for _ in range(2 if self._threads else 0):
                 self._connections.append(open_reader(self._path, self._vfs))
-        except StoreUnavailable:
+            self._seen = patiently(self._version)
+        except (StoreUnavailable, apsw.Error) as error:
             self._disconnect()
-            raise
-        cursor: Any = writer.cursor()
-        self._version = lambda: cursor.execute("pragma data_version").fetchall()  # to its end: it would go on reading
-        self._seen = self._version()
+            raise trouble(self._path, error) if isinstance(error, apsw.Error) else error from None
 
     def _disconnect(self) -> None:
         for connection in reversed(self._connections):
