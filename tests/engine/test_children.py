@@ -158,6 +158,28 @@ async def test_a_child_goes_to_the_queue_of_its_definition_also_where_its_parent
         assert (kid.type, kid.queue, kid.status) == ("served_elsewhere", "elsewhere", "running")
 
 
+async def test_an_abandoned_child_that_nobody_waits_for_outlives_the_cancellation_of_its_parent(
+    engine: Opened,
+) -> None:
+    """Rules M6, M7: those that it waits for are asked to cancel."""
+
+    @workflow
+    async def parent() -> None:
+        child(approval, "ann", id="left", parent_close="abandon")
+        await child(approval, "bob", id="awaited", parent_close="abandon")
+
+    async with engine(workflows=[parent, approval]) as e:
+        handle = await e.start(parent)
+        await asyncio.sleep(5)
+        await handle.cancel()
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        await asyncio.sleep(5)
+        assert (await e.handle("awaited").describe()).status == "cancelled"
+        await e.handle("left").signal("approve", "yes")
+        assert await e.handle("left").result() == "ann: yes"
+
+
 @pytest.mark.parametrize(("policy", "status"), [("terminate", "terminated"), ("cancel", "cancelled")])
 async def test_children_of_an_earlier_generation_end_with_the_last_one(
     engine: Opened, policy: Any, status: str

@@ -31,7 +31,7 @@ else:
 class Child(ChildFuture[T]):
     """A child run: a future of its result, with `id`, `signal` and `cancel`."""
 
-    __slots__ = ("_id",)
+    __slots__ = ("_id", "_is_abandoned")
 
     @property
     def id(self) -> str:
@@ -46,9 +46,15 @@ class Child(ChildFuture[T]):
         """Send it a signal. The future is done once it has been delivered; it need not be awaited."""
         return send_signal(self._id, method, args, kwargs)
 
-    def named(self, child_id: str) -> Child[T]:
-        """Give it its workflow id."""
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the cancellation of a scope passes it by: it shall outlive its parent, and nobody waits for it."""
+        return self._is_abandoned and not self._callbacks
+
+    def begun(self, child_id: str, parent_close: str) -> Child[T]:
+        """Give it its workflow id, and say what becomes of it with its parent."""
         self._id = child_id
+        self._is_abandoned = parent_close == "abandon"
         return self
 
 
@@ -98,7 +104,8 @@ def child_of(executor: Executor, unit: Unit, request: Request) -> Child[Any]:
     operation = ask(executor, unit, request, cast("type[Operation]", Child))
     given = request.options.get("id")
     child = cast("Child[Any]", operation)
-    return child.named(given if given is not None else operation_id(executor.identity.run_id, operation.seq))
+    child_id = given if given is not None else operation_id(executor.identity.run_id, operation.seq)
+    return child.begun(child_id, request.options.get("parent_close", "terminate"))
 
 
 def send_signal(run_id: str, method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> asyncio.Future[None]:

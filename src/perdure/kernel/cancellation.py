@@ -46,7 +46,8 @@ def _sweep(desk: Desk, scope: Scope) -> None:
     try:
         for unit in sorted({**by_unit, **loop.units}, key=lambda unit: unit.key):
             for operation in by_unit.get(unit, ()):
-                operation.cancel()
+                if not getattr(operation, "is_left_alone", False):
+                    operation.cancel()
             for task in list(unit.tasks):
                 if task is not loop.task and task.scope.is_reached_by(scope):
                     task.interrupt()
