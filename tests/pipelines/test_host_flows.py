@@ -173,6 +173,10 @@ async def test_reserving_what_is_not_pending_is_a_logic_error_and_what_was_skipp
 ) -> None:
     """L4."""
     invented: list[str] = []
+    reserved: list[list[str]] = []
+
+    async def next(ctx: Any, prepared: Prepared, outcome: Any) -> None:
+        reserved.extend(list(ids) for ids in prepared.reserve.values())
 
     async def prepare(ctx: Any, state: Any) -> Prepared:
         events = await ctx.peek(story.inbox)
@@ -180,7 +184,7 @@ async def test_reserving_what_is_not_pending_is_a_logic_error_and_what_was_skipp
             await running.pipelines.skip_event("mail", "inbox", "a")
         return Prepared({story.inbox: [*(one.id for one in events), *invented]}, [one.payload for one in events])
 
-    story = Story(prepare=prepare)
+    story = Story(prepare=prepare, next=next)
     async with engine(pipelines=[story.pipeline]) as running:
         await running.pipelines.pause("mail")
         await running.pipelines.publish_many(story.inbox, {"a": 1, "b": 2})
@@ -188,6 +192,7 @@ async def test_reserving_what_is_not_pending_is_a_logic_error_and_what_was_skipp
         await asyncio.sleep(1)
         statuses = {one.id: one.status for one in await running.pipelines.events("mail", "inbox")}
         assert statuses == {"a": "skipped", "b": "consumed"}
+        assert reserved == [["b"]]
         invented.append("nowhere")
         await running.pipelines.publish(story.inbox, 3, message_id="c")
         await asyncio.sleep(1)

@@ -30,6 +30,7 @@ from perdure.pipelines.scheduling import clamp_wake_at
 from perdure.pipelines.shapes import shape_of, type_of
 from perdure.pipelines.stages import Outcome, Prepared
 from perdure.stores.pipeline_records import Finished, HandlerRun, Preparation, RunCommit, RunFailure, Times
+from perdure.stores.pipeline_rules import without_dropped
 
 Reckon = Callable[[bool, datetime | None], Times]  # from whether it reserved anything, and its `wake_at`
 
@@ -124,7 +125,7 @@ class Running:
         if run.stage == "preparing":
             prepared, reserved, wake_at = await self._prepare(handler, declared)
         else:
-            prepared, reserved = self._caused(read_prepared(run.prepared, declared)), True
+            prepared, reserved = self._caused(read_prepared(run.prepared, declared)), has_reserved(run.prepared)
             wake_at = None if run.wake_us is None else moment_of(run.wake_us)
         if self._desk.mutation == "uncertain":
             await self._reconcile(handler, prepared, Failed(Interrupted(), "mutation"))
@@ -164,6 +165,7 @@ class Running:
             text = f"prepare reserved what is not pending: {named}. Reserve what peek has given; nothing was reserved"
             raise Failed(UsageError(text), "handler")
         self._desk.stage = "prepared"
+        encoded = without_dropped(encoded, reservation.dropped)
         return self._caused(read_prepared(encoded, declared)), reservation.reserved > 0, wake_at
 
     async def _mutate(self, handler: Any, prepared: Prepared) -> None:
@@ -309,6 +311,11 @@ def read_prepared(encoded: bytes | None, declared: DeclaredConsumer) -> Prepared
     topics = {topic.name: topic for topic in declared.topics}
     reserve = {topics[name]: ids for name, ids in record.reserve.items() if name in topics}
     return Prepared(reserve, codec.decode(record.data, type_of(record.shape), "data"))
+
+
+def has_reserved(encoded: bytes | None) -> bool:
+    """Whether what was prepared reserves anything."""
+    return bool(msgspec.json.decode(encoded or b"", type=PreparedRecord).reserve)
 
 
 class Interrupted(Exception):

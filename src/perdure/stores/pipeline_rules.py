@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from perdure.errors import InvalidValue, LeaseLost, NotFound, UsageError
@@ -234,6 +235,18 @@ def sorted_out(
             else:
                 refused.append((name, id))
     return wanted, tuple(dropped), tuple(refused)
+
+
+def without_dropped(prepared: bytes, dropped: Sequence[tuple[str, str]]) -> bytes:
+    """What was prepared, with nothing in its `reserve` that was skipped meanwhile (L4)."""
+    if not dropped:
+        return prepared
+    parts = msgspec.json.decode(prepared, type=dict[str, msgspec.Raw])
+    named = msgspec.json.decode(parts.get("reserve", b"{}"), type=dict[str, list[str]])
+    gone = set(dropped)
+    left = {topic: [id for id in ids if (topic, id) not in gone] for topic, ids in named.items()}
+    parts["reserve"] = msgspec.Raw(msgspec.json.encode({topic: ids for topic, ids in left.items() if ids}))
+    return msgspec.json.encode(parts)
 
 
 def in_flight(run: HandlerRun, what: str, now: int) -> HandlerRun:

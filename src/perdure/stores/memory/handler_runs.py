@@ -57,8 +57,9 @@ class MemoryHandlerRuns(Part):
                 return Reservation(0, dropped, refused)
             for event in wanted:
                 rows.reserve(pipeline, event, run.id)
+            prepared = rules.without_dropped(preparation.prepared, dropped)
             rows.runs[run.id] = replace(
-                run, stage="prepared", prepared=preparation.prepared, wake_us=preparation.wake_us, updated_us=now
+                run, stage="prepared", prepared=prepared, wake_us=preparation.wake_us, updated_us=now
             )
             state.changes += 1
             return Reservation(len(wanted), dropped)

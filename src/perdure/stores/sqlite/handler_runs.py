@@ -113,7 +113,7 @@ def save_prepared(access: Access, owner: int, pipeline: str, preparation: Prepar
     if refused:
         return Reservation(0, dropped, refused)
     events.reserve(access, wanted, run.id)
-    prepared = preparation.prepared
+    prepared = rules.without_dropped(preparation.prepared, dropped)
     _save(
         access,
         replace(run, stage="prepared", prepared=prepared, wake_us=preparation.wake_us, updated_us=access.now_us),
