@@ -73,6 +73,8 @@ def test_the_sixth_transient_failure_waits_for_a_person() -> None:
         ("mutating", "failure", "paused:approval", "prepared"),
         ("mutating", "failure", "paused:transient", "preparing"),
         ("emitting", "success", "paused:approval", "emitting"),
+        ("emitting", "none", "paused:approval", "emitting"),
+        ("emitting", "none", "failed:logic", "preparing"),
         ("emitting", "success", "failed:logic", "emitting"),
         ("mutating", "uncertain", "paused:reconciliation", "mutating"),
         ("mutating", "uncertain", "crashed", "mutating"),

@@ -144,6 +144,45 @@ async def test_approval_keeps_what_was_prepared(engine: Callable[..., Any]) -> N
         assert (await running.pipelines.events("mail", "inbox"))[0].attempt == 1
 
 
+@pytest.mark.parametrize("count", [0, 1])
+async def test_approval_in_next_goes_on_there(engine: Callable[..., Any], count: int) -> None:
+    """L3, L7: not from *mutate*, which had performed nothing; and a run that reserved nothing keeps its state."""
+    pipeline, troubles, called = Pipeline("mail"), [needs_approval("log in again")], list[str]()
+    inbox = pipeline.topic("inbox", int)
+
+    @pipeline.consumer(inbox)
+    class Work:
+        async def prepare(self, ctx: Any, state: Any) -> Prepared:
+            called.append(f"prepare {state}")
+            return Prepared({inbox: [one.id for one in (await ctx.peek(inbox))[:count]]})
+
+        async def mutate(self, ctx: Any, prepared: Prepared) -> None:
+            called.append("mutate")
+
+        async def next(self, ctx: Any, prepared: Prepared, outcome: Any) -> int | None:
+            called.append(f"next {outcome.status}")
+            if called == ["prepare None", "next none"]:
+                return 7
+            if troubles:
+                raise troubles.pop()
+            return None
+
+    async with engine(pipelines=[pipeline]) as running:
+        await asyncio.sleep(1)
+        await running.pipelines.publish(inbox, 1, message_id="a")
+        await asyncio.sleep(1)
+        waiting = (await running.pipelines.runs("mail"))[-1]
+        assert (waiting.status, waiting.stage, waiting.mutation) == ("paused:approval", "emitting", "none")
+        called.clear()
+        called.append("resolved")
+        await running.pipelines.resolve(waiting.id, "retry")
+        await asyncio.sleep(1)
+        await running.pipelines.publish(inbox, 2, message_id="b")
+        await asyncio.sleep(1)
+        assert called[1] == "next none"
+        assert called[2] == ("prepare None" if count else "prepare 7")
+
+
 async def test_a_mistake_stops_the_pipeline_until_it_is_mended(engine: Callable[..., Any]) -> None:
     """L2, L8: a deploy tries it once with the new code."""
     desk = Desk()

@@ -78,7 +78,7 @@ def checkpoint(stage: Stage, mutation: Mutation, status: str) -> Stage:
     if place == "reconcile":
         return "mutating"
     if place == "preparing" and status == "paused:approval" and stage != "preparing":
-        return "prepared"
+        return "emitting" if stage in ("mutated", "emitting") and mutation == "none" else "prepared"
     return place
 
 
