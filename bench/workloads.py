@@ -21,10 +21,9 @@ from statistics import median
 from typing import Any
 
 from bench.bare import Bare
+from bench.durable import Durable
 from bench.restart import restart
 from perdure import Engine, activity, child, parallel, receive, signal, update, wait_until, workflow
-from perdure.engine.parts import Listener
-from perdure.engine.turns import Prepared
 
 Figures = dict[str, Any]
 Measured = Callable[[str], Coroutine[Any, Any, Figures]]
@@ -117,27 +116,6 @@ class Counter:
 
 
 WORKFLOWS = (chain, fan, single, leaf, parent, receiver, parked, Counter)
-
-
-class Durable(Listener):
-    """Counts the messages that committed turns have taken."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-        self._waiting: asyncio.Future[None] | None = None
-        self._wanted = 0
-
-    def turn_committed(self, prepared: Prepared) -> None:
-        self.taken = max(self.taken, prepared.commit.consumed)
-        if self._waiting is not None and self.taken >= self._wanted and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    async def until(self, wanted: int) -> None:
-        """Wait until a turn that has taken so many messages is durable."""
-        if self.taken < wanted:
-            self._wanted = wanted
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
 
 
 def engine(folder: str, **options: Any) -> Engine:
