@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -199,6 +200,21 @@ async def test_reserving_what_is_not_pending_is_a_logic_error_and_what_was_skipp
         (failed,) = [run for run in await running.pipelines.runs("mail") if run.status == "failed:logic"]
         assert "nowhere" in failed.error.message
         assert (await running.pipelines.events("mail", "inbox"))[-1].status == "pending"
+
+
+async def test_what_prepare_asked_for_stands_in_the_record_of_its_run(engine: Callable[..., Any]) -> None:
+    """L5: clamped, and from prepare on, whatever becomes of the run."""
+
+    async def prepare(ctx: Any, state: Any) -> Prepared:
+        return Prepared(wake_at=ctx.now)
+
+    async def next(ctx: Any, prepared: Prepared, outcome: Any) -> None:
+        raise ValueError("oops")
+
+    async with engine(pipelines=[Story(prepare=prepare, next=next).pipeline]) as running:
+        await asyncio.sleep(1)
+        (failed,) = [run for run in await running.pipelines.runs("mail") if run.handler == "Work"]
+        assert (failed.status, failed.wake_at - failed.created_at) == ("failed:logic", timedelta(seconds=30))
 
 
 async def test_any_failure_stops_the_whole_pipeline_and_triggers_accumulate(engine: Callable[..., Any]) -> None:

@@ -156,10 +156,12 @@ def test_recent_activity_is_the_newest_first_and_pending_work_has_its_age() -> N
         run("committed", prepared=took, mutation="skipped"),
         run("committed", prepared=b'{"reserve":{},"data":null}'),
         run("crashed"),
+        run("paused:reconciliation", "reset by peer", mutation="uncertain"),
     )
     pending = pending_of({"inbox": {"pending": 3, "consumed": 9}, "rows": {"consumed": 1}}, {"inbox": NOW})
     told = status_of(Seen(STATE, None, recent, pending), NOW)
     assert told.activity == (
+        "sheet came to no known end: reset by peer, 2 min ago",
         "sheet was interrupted, 2 min ago",
         "sheet skipped 3 events, 2 min ago",
         "sheet processed 3 events, 2 min ago",

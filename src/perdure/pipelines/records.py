@@ -39,7 +39,10 @@ from perdure.stores.pipeline_records import (
 
 @dataclass(frozen=True)
 class SeenRun:
-    """One attempt of a handler, as `engine.pipelines.runs` gives it. Stage and status are apart (L7)."""
+    """One attempt of a handler, as `engine.pipelines.runs` gives it. Stage and status are apart (L7).
+
+    `wake_at` is what its *prepare* asked for, clamped (L5).
+    """
 
     id: str
     handler: str
@@ -51,6 +54,7 @@ class SeenRun:
     created_at: datetime
     updated_at: datetime
     attempt: int = 1
+    wake_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def seen_run(run: HandlerRun) -> SeenRun:
         moment_of(run.created_us),
         moment_of(run.updated_us),
         run.attempt,
+        _moment(run.wake_us),
     )
 
 

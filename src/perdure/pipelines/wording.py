@@ -191,7 +191,7 @@ def _did(run: HandlerRun) -> str:
     if run.status == "crashed":
         return "was interrupted"
     if run.status != "committed":
-        return "failed" + _why(run)
+        return ("came to no known end" if run.mutation == "uncertain" else "failed") + _why(run)
     taken = _taken(run)
     if not taken:
         return "finished"
