@@ -40,9 +40,10 @@ mutants: setup ## break the kernel on purpose, one rule at a time; every break m
 crash: setup ## kill an engine with SIGKILL, N=1000 times, and look whether anything was lost or doubled
 	$(bin)/python -m tests.crash.driver $(or $(N),1000) $(SEED)
 
-bench: setup ## measure the kernel, the store, the engine (PEER="command" measures another one with it)
+bench: setup ## measure the kernel, the store, the engine, pipelines (PEER="command" measures another one with it)
 	@status=0; $(bin)/python -m bench.kernel || status=1; $(bin)/python -m bench.store || status=1; \
-	$(bin)/python -m bench.engine $(if $(PEER),--peer "$(PEER)") $(ARGS) || status=1; exit $$status
+	$(bin)/python -m bench.engine $(if $(PEER),--peer "$(PEER)") $(ARGS) || status=1; \
+	$(bin)/python -m bench.pipelines || status=1; exit $$status
 
 format: setup ## put the code into the house format
 	$(bin)/ruff check --fix-only --quiet .
