@@ -163,7 +163,10 @@ class RunBeginning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preparation(msgspec.Struct, frozen=True, kw_only=True):
-    """What `prepare` decided. `peeked` are those reserved ids that this run has seen pending (L4)."""
+    """What `prepare` decided. `peeked` are those reserved ids that this run has seen pending (L4).
+
+    `prepared` is a JSON object; from its `reserve`, ids by topic, the store takes out what is dropped.
+    """
 
     run: str
     prepared: bytes
