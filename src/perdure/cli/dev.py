@@ -57,7 +57,7 @@ def command(module: str, queues: tuple[str, ...], again: bool, store: str, as_js
         desk.not_imported(str(error))
         changed = asyncio.run(_stopped_or_changed(changes))
     else:
-        settings = Settings(queues=wanted, guard_names=True, replay_as_it_goes=True)
+        settings = Settings(queues=wanted, guard_names=True)
         changed = asyncio.run(_work(store, loaded, registry, settings, desk))
     if changed is not None:
         desk.changed(changed)

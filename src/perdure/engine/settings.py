@@ -18,6 +18,7 @@ DEFAULT_CONCURRENCY = 100
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
 LEASE_SECONDS_MIN = 0.1
 OR_NONE = frozenset({"death_check_seconds", "turn_limit_seconds", "blocked_loop_seconds"})
+FLAGS = ("guard_names",)
 SECONDS = (
     *("lease_seconds", "rebuild_slice_seconds", "drain_seconds", "grace_seconds", "beat_seconds"),
     *("retry_initial_seconds", "retry_maximum_seconds", *sorted(OR_NONE)),
@@ -40,7 +41,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_maximum_seconds: float = 60
     beat_seconds: float = 1  # heartbeats are written at most that often
     payload_bytes_max: int = PAYLOAD_BYTES_MAX  # of one payload, as JSON
-    replay_as_it_goes: bool = False  # every turn is replayed at once, so that nondeterminism shows at the desk
     guard_names: bool = False  # the profile hook, which sees names that were imported directly (K16)
     blocked_loop_seconds: float | None = 0.5  # longer than that, and the line that blocks the loop is logged
 
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         for name in SECONDS:
             least = LEASE_SECONDS_MIN if name == "lease_seconds" else 0
             _check_number(name, getattr(self, name), least=least, or_none=name in OR_NONE)
-        for name in ("replay_as_it_goes", "guard_names"):
+        for name in FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidValue(f"{name} is True or False, not {codec.shown(getattr(self, name))}")
 
