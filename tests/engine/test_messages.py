@@ -24,6 +24,7 @@ from perdure import (
     promise,
     publish,
     query,
+    race,
     receive,
     set_state,
     signal,
@@ -105,6 +106,43 @@ async def test_a_promise_times_out(engine: Opened) -> None:
 
     async with engine(workflows=[promised]) as e:
         assert await e.run(promised, "k") == "too late"
+
+
+@workflow
+async def impatient() -> list[str]:
+    """A promise times out, another loses a race; the run goes on, and makes the first one again."""
+    got: list[str] = []
+    try:
+        await promise("answer", str, timeout="1m", key="k")
+    except TimeoutError:
+        got.append("too late")
+    await race(promise("lost", str), sleep("1m"))
+    await sleep("1m")
+    got.append(await promise("answer", str, key="k"))
+    return got
+
+
+@pytest.mark.parametrize("cache", [100, 0])
+async def test_what_a_run_does_not_wait_for_any_more_cannot_be_settled(engine: Opened, cache: int) -> None:
+    """M4: who settles a promise that timed out or was cancelled is told so, and nothing is written."""
+
+    async with engine(workflows=[impatient], cache=cache) as e:
+        handle = await e.start(impatient, id="p")
+        await asyncio.sleep(150)
+        before = await handle.history()
+        for settle in (
+            lambda: handle.resolve("answer", "late"),
+            lambda: handle.reject("answer", "late"),
+            lambda: handle.resolve("lost", "late"),
+            lambda: e.resolve_promise("k", "late"),
+            lambda: e.reject_promise("k", "late"),
+        ):
+            with pytest.raises(AlreadyExists, match=r"of the run 'p' has lapsed: it timed out, .* Nothing was written"):
+                await settle()
+        assert await handle.history() == before
+        await asyncio.sleep(60)
+        await e.resolve_promise("k", "in time")
+        assert await handle.result() == ["too late", "in time"]
 
 
 async def test_a_promise_key_that_is_taken_is_a_failed_answer(engine: Opened) -> None:

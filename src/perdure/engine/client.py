@@ -172,14 +172,14 @@ class RunClient:
         return await self._start(workflow, msgspec.structs.replace(start, message=write(job), message_id=message_id))
 
     async def resolve_promise(self, key: str, value: object = None) -> None:
-        """Resolve the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
+        """Resolve the promise of this key (M4). `NotFound`; `AlreadyExists` if settled otherwise, or lapsed."""
         settlement = Settlement(
             self._runs.sized(codec.encode(value, "the value of a promise"), "the value of a promise")
         )
         await self._runs.settle(None, None, check_id(key, "the key of a promise"), settlement)
 
     async def reject_promise(self, key: str, message: str = "") -> None:
-        """Reject the promise of this key (M4). `NotFound`; `AlreadyExists` where it was settled otherwise."""
+        """Reject the promise of this key (M4). `NotFound`; `AlreadyExists` if settled otherwise, or lapsed."""
         settlement = Settlement(rejected=check_text(message, "message"))
         await self._runs.settle(None, None, check_id(key, "the key of a promise"), settlement)
 

@@ -182,7 +182,7 @@ class Handle(Generic[R_co]):
         return codec.decode(msgspec.Raw(write(answered.value)), returns, f"the answer of update `{name}`")
 
     async def resolve(self, promise_name: str, value: object = None) -> None:
-        """Resolve a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` where it was settled otherwise."""
+        """Resolve a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` if settled otherwise, or lapsed."""
         settlement = Settlement(
             self._runs.sized(codec.encode(value, "the value of a promise"), "the value of a promise")
         )
@@ -190,7 +190,7 @@ class Handle(Generic[R_co]):
         await self._runs.settle(self._id, self._fixed, name, settlement)
 
     async def reject(self, promise_name: str, message: str = "") -> None:
-        """Reject a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` where it was settled otherwise."""
+        """Reject a promise of its (M4). `NotFound`, `RunClosed`; `AlreadyExists` if settled otherwise, or lapsed."""
         settlement = Settlement(rejected=check_text(message, "message"))
         name = check_id(promise_name, "the name of a promise")
         await self._runs.settle(self._id, self._fixed, name, settlement)

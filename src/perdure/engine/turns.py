@@ -119,6 +119,7 @@ def prepare(live: Live, taken: Taken, around: Circumstances, run: Callable[[], C
         children=orders.children,
         sent=orders.sent,
         promises=orders.promises,
+        lapsed=live.lapsed,
         answers=orders.answers,
         attributes=orders.attributes,
         successor=orders.successor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.errors import Failure
+from perdure.errors import AlreadyExists, Failure
 from perdure.model.jobs import Cancelled, CancelRequested, Failed, PromiseRejected, PromiseResolved, Resolved
 from perdure.model.turns import Answered
 from perdure.stores.records import Attempt, Closing, NewRun, Settlement, Task
@@ -90,6 +90,15 @@ def settled_job(name: str, settlement: Settlement) -> bytes:
     if settlement.rejected is not None:
         return _write(PromiseRejected(name, settlement.rejected))
     return _write(PromiseResolved(name, msgspec.Raw(settlement.value or b"null")))
+
+
+def settled_already(name: str, workflow_id: str, settlement: Settlement) -> AlreadyExists:
+    """Why a promise cannot be settled any more: the outside has, or its run has gone on without it (M4)."""
+    promise = f"the promise {name!r} of the run {workflow_id!r}"
+    if settlement.lapsed:
+        why = "it timed out, or its workflow cancelled it"
+        return AlreadyExists(f"{promise} has lapsed: {why}, and goes on without it. Nothing was written")
+    return AlreadyExists(f"{promise} was settled otherwise. Nothing was written")
 
 
 def unanswered(update_id: str, workflow_id: str) -> bytes:

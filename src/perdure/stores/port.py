@@ -186,7 +186,7 @@ class MessageStore(Protocol):
     ) -> Accepted | None:
         """Settle a promise by its name, or by its key where `workflow_id` is None (M4); None if it stood so before.
 
-        `NotFound`; `AlreadyExists` where it was settled otherwise; `RunClosed`.
+        `NotFound`; `AlreadyExists` where it was settled otherwise, or has lapsed; `RunClosed`.
         """
         ...
 

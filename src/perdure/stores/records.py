@@ -227,6 +227,7 @@ class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[NewChild, ...] = ()
     sent: tuple[Sent, ...] = ()
     promises: tuple[NewPromise, ...] = ()
+    lapsed: tuple[str, ...] = ()  # promises that timed out or were cancelled, unless somebody has settled them
     answers: tuple[UpdateAnswer, ...] = ()
     attributes: bytes | None = None  # all of them, where they have changed
     successor: Successor | None = None
@@ -279,10 +280,11 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """What the outside says of a promise: its value as JSON, or why it is rejected."""
+    """What became of a promise: its value as JSON, or why the outside has rejected it; or its run waits no more."""
 
     value: bytes | None = None
     rejected: str | None = None
+    lapsed: bool = False
 
 
 class Requested(msgspec.Struct, frozen=True):

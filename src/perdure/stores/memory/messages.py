@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.errors import AlreadyExists, NotFound
-from perdure.stores.answers import settled_job
+from perdure.errors import NotFound
+from perdure.stores.answers import settled_already, settled_job
 from perdure.stores.memory.part import Part
 from perdure.stores.memory.state import State, Update, chain_of, claim_free, new_message, refuse_closed
 from perdure.stores.records import Accepted, Message, Requested, Run, Settlement
@@ -81,7 +81,7 @@ class MemoryMessages(Part):
             if promise.settlement == settlement:
                 return None
             if promise.settlement is not None:
-                raise AlreadyExists(f"the promise {name!r} of the run {run.facts.workflow_id!r} was settled otherwise")
+                raise settled_already(name, run.facts.workflow_id, promise.settlement)
             refuse_closed(run)
             promise.settlement = settlement
             return _accept(state, run, new_message(settled_job(name, settlement), now), claim, claims, answers=True)

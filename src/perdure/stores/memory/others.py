@@ -12,7 +12,17 @@ from msgspec.structs import replace
 
 from perdure.stores import answers
 from perdure.stores.memory.state import Promise, State, Update, chain_of, claim_free, new_message
-from perdure.stores.records import Closing, NewChild, NewPromise, Run, Sent, Successor, Told, UpdateAnswer
+from perdure.stores.records import (
+    Closing,
+    NewChild,
+    NewPromise,
+    Run,
+    Sent,
+    Settlement,
+    Successor,
+    Told,
+    UpdateAnswer,
+)
 
 
 class Others:
@@ -59,6 +69,12 @@ class Others:
                 return
             state.keys[new.key] = run, new.name
         state.rows.promises[run, new.name] = Promise()
+
+    def lapse(self, run: int, name: str) -> None:
+        """A promise that its run does not wait for any more, unless somebody has settled it."""
+        promise = self._state.rows.promises.get((run, name))
+        if promise is not None and promise.settlement is None:
+            promise.settlement = Settlement(lapsed=True)
 
     def answer_update(self, run: Run, update: UpdateAnswer) -> None:
         """What an update came to: the first answer counts."""

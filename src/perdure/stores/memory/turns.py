@@ -192,6 +192,8 @@ def _commit_orders(state: State, commit: TurnCommit, others: Others) -> Others:
         others.send(commit.run, sent)
     for promise in commit.promises:
         others.promise(commit.run, promise)
+    for name in commit.lapsed:
+        others.lapse(commit.run, name)
     for update in commit.answers:
         others.answer_update(state.rows.runs[commit.run], update)
     run = state.rows.runs[commit.run]

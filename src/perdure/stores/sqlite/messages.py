@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.errors import AlreadyExists, NotFound
-from perdure.stores.answers import settled_job
+from perdure.errors import NotFound
+from perdure.stores.answers import settled_already, settled_job
 from perdure.stores.records import Accepted, Message, Requested, Settlement
 from perdure.stores.sqlite import leases, sql, states
 from perdure.stores.sqlite.access import Access, to_json
@@ -156,9 +156,7 @@ def settle_promise(
     if settled == settlement:
         return None
     if settled is not None:
-        raise AlreadyExists(
-            f"the promise {promise.name!r} of the run {there.facts.workflow_id!r} was settled otherwise"
-        )
+        raise settled_already(promise.name, there.facts.workflow_id, settled)
     states.refuse_closed(there)
     promise.settlement = to_json(settlement)
     access.write_row(sql.SET_PROMISE, promise_row(promise))
@@ -199,6 +197,15 @@ def add_promise(access: Access, there: Standing, name: str, key: str | None) -> 
         there.state.kept += 1
     else:
         access.write_row(sql.SET_PROMISE, fresh)
+
+
+def lapse_promise(access: Access, there: Standing, name: str) -> None:
+    """A promise that its run does not wait for any more, unless somebody has settled it."""
+    row = access.row(sql.PROMISE, there.number, name)
+    promise = None if row is None else read_promise(row)
+    if promise is not None and promise.settlement is None:
+        promise.settlement = to_json(Settlement(lapsed=True))
+        access.write_row(sql.SET_PROMISE, promise_row(promise))
 
 
 def holder_of_key(access: Access, key: str) -> int | None:

@@ -114,7 +114,7 @@ def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Commit
         tasks.cancel(access, state, cancel.id, cancel.answer)
     if commit.events:
         events.publish_turn(access, commit.events)
-    orders = commit.children or commit.sent or commit.promises or commit.answers or commit.closing
+    orders = commit.children or commit.sent or commit.promises or commit.lapsed or commit.answers or commit.closing
     told = _order(access, state, commit, claims) if orders else None
     if commit.closing is not None and told is not None:
         return Committed(told=tuple(told.told), ended=told.ended)
@@ -137,6 +137,8 @@ def _order(access: Access, state: State, commit: TurnCommit, claims: Sequence[st
         others.send(own, sent)
     for promise in commit.promises:
         others.promise(own, promise)
+    for name in commit.lapsed:
+        messages.lapse_promise(access, own, name)
     for update in commit.answers:
         messages.answer_update(access, own, update.id, update.answer)
     spared = {task.id for task in commit.new_tasks}

@@ -80,6 +80,42 @@ async def another_settlement_is_refused(stores: Stores) -> None:
     same(len(await _told(store, run)), 2)
 
 
+async def a_promise_that_its_run_does_not_wait_for_any_more_is_refused(stores: Stores) -> None:
+    """`AlreadyExists`, by name and by key, open or ended: it timed out, and nothing was written (M4)."""
+    store, worker, run = await _promised(stores, "paid", "sent", key="invoice 7")
+    run = await worker.commit(await worker.own(run), lapsed=("paid",), park=True)
+    for settlement in (PAID, REFUSED):
+        await raises(AlreadyExists, store.settle_promise("o-1", None, "paid", settlement))
+        await raises(AlreadyExists, store.settle_promise(None, None, "invoice 7", settlement))
+    same(await reread(store, run), run)
+    await store.settle_promise("o-1", None, "sent", PAID)
+    same(len(await _told(store, run)), 1)
+    await store.close_run("o-1", None, Closing("completed", b"1"))
+    await raises(AlreadyExists, store.settle_promise("o-1", None, "paid", PAID))
+
+
+async def what_lapses_after_it_was_settled_stays_settled(stores: Stores) -> None:
+    """The first one counts: who has settled it may say so again (M4)."""
+    store, worker, run = await _promised(stores, "paid")
+    run = await worker.own(run)
+    await store.settle_promise("o-1", None, "paid", PAID)
+    run = await worker.commit(run, lapsed=("paid", "never promised"), park=True)
+    same(await store.settle_promise("o-1", None, "paid", PAID), None)
+    await raises(AlreadyExists, store.settle_promise("o-1", None, "paid", REFUSED))
+    same(len(await _told(store, run)), 1)
+
+
+async def a_promise_that_is_made_again_is_open(stores: Stores) -> None:
+    """A new one of the same name, after one that lapsed; one that lapses in the turn that makes it is not."""
+    store, worker, run = await _promised(stores, "paid")
+    run = await worker.commit(await worker.own(run), lapsed=("paid",))
+    made = (NewPromise(seq=4, name="paid"), NewPromise(seq=5, name="sent"))
+    run = await worker.commit(run, promises=made, lapsed=("sent",), park=True)
+    await store.settle_promise("o-1", None, "paid", PAID)
+    await raises(AlreadyExists, store.settle_promise("o-1", None, "sent", PAID))
+    same(len(await _told(store, run)), 1)
+
+
 async def what_was_not_promised_is_not_found(stores: Stores) -> None:
     """`NotFound` for an unknown run, name, or key; nothing was written."""
     store, _, run = await _promised(stores, "paid")
