@@ -11,7 +11,6 @@ With one for each n that a scenario reaches, every commit boundary is crashed on
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Literal, cast
 
@@ -19,6 +18,9 @@ from perdure.stores.port import Store
 
 # What begins so is a look at the store. Everything else may write: looking for work does where there is some.
 LOOKS = ("get_", "list_", "count", "view_", "peek_", "verify")
+
+PLAIN = frozenset({"on_change", "begin_transaction"})  # they give something else than an awaitable
+SHORT_CUTS = frozenset({"commit_turns_at_once"})  # what a store need not have
 
 
 class Crashed(BaseException):
@@ -74,8 +76,10 @@ class CrashingStore:
             await self._store.close()
 
     def __getattr__(self, name: str) -> Any:
+        if name in SHORT_CUTS:
+            raise AttributeError(f"{name}: a store that may die has no short cuts")
         found = getattr(self._store, name)
-        if not inspect.iscoroutinefunction(found):
+        if not callable(found) or name in PLAIN:
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
