@@ -85,12 +85,20 @@ FITTING: Mapping[str, tuple[Callable[[object], bool], str]] = {
 class Client(RunClient):
     """Runs of a store, from the outside: starts, signals and asks them, and runs none itself.
 
-    With `workflows`, results are read as the types that these declare.
+    With `workflows`, results are read as the types that these declare; with `activities`, what the outside says that
+    they came to is held to theirs.
     """
 
-    def __init__(self, url: str | Store, *, workflows: Iterable[object] = (), **options: Unpack[ClientOptions]) -> None:
+    def __init__(
+        self,
+        url: str | Store,
+        *,
+        workflows: Iterable[object] = (),
+        activities: Iterable[object] = (),
+        **options: Unpack[ClientOptions],
+    ) -> None:
         _check_options(options, ClientOptions, "Client")
-        self._open_as(url, Registry(workflows), options)
+        self._open_as(url, Registry(workflows, activities), options)
 
     async def __aenter__(self) -> Self:
         await self.open()

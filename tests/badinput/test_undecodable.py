@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Client,
     InvalidValue,
     Rejected,
     RunFailed,
@@ -132,14 +133,19 @@ WORKFLOWS = [fine, receives, receives_any, promised, calls, held, liar, parent, 
 
 
 @pytest.mark.parametrize("value", VALUES, ids=[f"{value['workflow']} {value['told']}" for value in VALUES])
-async def test_it_blocks_its_run_and_nobody_else(engine: Opened, value: dict[str, Any]) -> None:
+async def test_it_blocks_its_run_and_nobody_else(engine: Opened, virtual_clock: Any, value: dict[str, Any]) -> None:
+    """`c` is a client that knows nothing of the code, and so cannot refuse what does not fit."""
     TOKENS.clear()
-    async with engine(workflows=WORKFLOWS, activities=[lies, waits]) as e:
+    url = next(NAMES)
+    async with (
+        engine(url=url, workflows=WORKFLOWS, activities=[lies, waits]) as e,
+        Client(url, clock=virtual_clock, threads=False) as c,
+    ):
         other = await e.start(fine, 1, id="other")
         handle = await e.start(value["workflow"], id="odd")
         await asyncio.sleep(1)
         for told in value["told"]:
-            await eval(told, {"e": e, "h": handle, "token": TOKENS.pop})
+            await eval(told, {"c": c, "e": e, "h": handle, "token": TOKENS.pop})
         await asyncio.sleep(1)
         seen = await handle.describe()
         assert seen.status == "running"

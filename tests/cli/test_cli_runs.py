@@ -7,9 +7,11 @@ import re
 
 import pytest
 
+from tests.cli.conftest import HERE
 from tests.cli.stage import Process, Shell, when
 
 Served = tuple[Shell, Process]
+SHOP = str(HERE / "shop.py")
 
 
 def test_a_run_is_started_by_name_waited_for_and_its_result_printed_as_json(served: Served) -> None:
@@ -144,3 +146,19 @@ def test_a_person_says_what_became_of_an_activity(
     seen = shell("show", id, "--json").document
     assert (seen["status"], seen["result"]) == (status, result)
     assert shell("resolve", id, key[1], "fail", code=2).err.startswith("error: ")
+
+
+def test_what_a_person_says_is_held_to_what_the_activity_returns(served: Served) -> None:
+    """Section 6: with the module it is refused; without, it blocks the run, and the next answer mends that (E5)."""
+    shell, _ = served
+    shell("start", "paid", '"o"', "--id", "typed")
+    said = when(shell, "typed", "activity `pay` has waited .* for a person: .* `perdure resolve")
+    key = re.search(r"perdure resolve typed (\S+) ", said)
+    assert key is not None
+    word = ("resolve", "typed", key[1], "happened")
+    refused = shell(*word, "--module", SHOP, code=2)
+    assert "expected str, got null: give the value that the activity returns. Nothing was written" in refused.err
+    shell(*word)
+    when(shell, "typed", r"blocked for .* \(undecodable\)")
+    shell(*word, '"r-1"', "--module", SHOP)
+    assert shell("start", "paid", '"o"', "--id", "typed", "--wait").document == "r-1"

@@ -235,3 +235,13 @@ def value_of(job: jobs.Ended) -> Any:
     """What an activity came to, where it came to something."""
     assert isinstance(job, jobs.Resolved), job
     return msgspec.json.decode(job.value)
+
+
+async def uncertain(engine: Any, handle: Any, waits_for: str = "a person") -> str:
+    """Wait until somebody is to say what became of it; its key."""
+    while True:
+        seen = (await handle.describe()).activities
+        if seen and seen[0].waits_for == waits_for:
+            assert seen[0].since is not None
+            return seen[0].key
+        await pause(0.01)

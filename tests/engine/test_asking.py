@@ -32,7 +32,7 @@ from perdure import (
 from perdure.model import jobs
 from perdure.testing import VirtualClock
 from tests.engine import process_samples as samples
-from tests.engine.performing import Stage, pause, value_of, virtual
+from tests.engine.performing import Stage, uncertain, value_of, virtual
 
 Opened = Callable[..., Any]
 Does = list[Any]  # what a function does each time: an exception is raised, anything else returned
@@ -238,16 +238,6 @@ async def test_a_plain_function_is_asked_as_well(engine: Opened) -> None:
 
 
 # --- a person decides --------------------------------------------------------------------------------
-
-
-async def uncertain(engine: Any, handle: Any, waits_for: str = "a person") -> str:
-    """Wait until somebody is to say what became of it; its key."""
-    while True:
-        seen = (await handle.describe()).activities
-        if seen and seen[0].waits_for == waits_for:
-            assert seen[0].since is not None
-            return seen[0].key
-        await pause(0.01)
 
 
 @pytest.mark.parametrize("says", [None, [None] * 5], ids=["nothing to ask", "asked in vain"])

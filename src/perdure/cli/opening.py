@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure.cli.mistakes import Wrong
@@ -21,14 +21,21 @@ SQLITE = "sqlite:///"
 MAGIC = b"SQLite format 3\0"
 
 
-def with_client(url: str, act: Callable[[Client], Awaitable[T]], *, may_create: bool = False) -> T:
-    """Do something with a client of this store, and close it."""
+def with_client(
+    url: str,
+    act: Callable[[Client], Awaitable[T]],
+    *,
+    may_create: bool = False,
+    workflows: Iterable[object] = (),
+    activities: Iterable[object] = (),
+) -> T:
+    """Do something with a client of this store, which knows these, and close it."""
     check_store(url, may_create=may_create)
 
     async def go() -> T:
         from perdure.app import Client
 
-        async with Client(url) as client:
+        async with Client(url, workflows=workflows, activities=activities) as client:
             return await act(client)
 
     return asyncio.run(go())

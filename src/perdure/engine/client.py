@@ -186,7 +186,8 @@ class RunClient:
     async def complete_activity(self, token: str, value: object = None) -> None:
         """Give an activity its value, from outside: `token` is its `activity_info().token`. The same again is nothing.
 
-        `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise.
+        `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise; `InvalidValue` where its workflow could
+        not read the value.
         """
         await self._runs.outside.complete_activity(token, value)
 

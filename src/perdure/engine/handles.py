@@ -219,7 +219,8 @@ class Handle(Generic[R_co]):
         """A person's word on an `ask` activity of which nobody knows whether it happened (E5).
 
         With `happened` the value is its result, with `fail` the text of its failure; one that did not happen runs
-        again. `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise; `UsageError` where nobody asks.
+        again. `NotFound`, `RunClosed`; `AlreadyExists` where it has ended otherwise; `UsageError` where nobody asks;
+        `InvalidValue` where its workflow could not read the value.
         """
         run = await self._runs.store.get_run(self._id, self._fixed)
         await self._runs.outside.resolve_activity(run, key, answer, value)

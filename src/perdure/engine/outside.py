@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -27,27 +28,41 @@ from perdure.errors import AlreadyExists, Failure, InvalidValue, NotFound, RunCl
 from perdure.model import jobs
 from perdure.model.failures import failure_of
 from perdure.model.ids import check_id, operation_id
+from perdure.stores.answers import AttemptNotes
 from perdure.stores.port import Store
-from perdure.stores.records import Attempt, Report, Run, Task
+from perdure.stores.records import Attempt, Message, Report, Run, Task
 
 ANSWERS = ("happened", "did_not_happen", "fail")
 TRIES = 20  # where the attempt that stands changes all the while
 MICROS = 1_000_000
 write = msgspec.json.Encoder().encode
 read_options = msgspec.json.Decoder(dict[str, object]).decode
+read_notes = msgspec.json.Decoder(AttemptNotes).decode
+read_ended = msgspec.json.Decoder(jobs.Ended).decode
 Job = jobs.Resolved | jobs.Failed
 
 
 class Outside:
-    """Those outside who say what became of activities. `told` is called when the store has it."""
+    """Those outside who say what became of activities. `told` is called when the store has it.
+
+    `returns` is the type that the activity of this name, run and seq gives, as far as this process knows it.
+    """
 
     def __init__(
-        self, store: Store, clock: Clock, rng: random.Random, told: Callable[[], None], payload_bytes_max: int
+        self,
+        store: Store,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        told: Callable[[], None],
+        returns: Callable[[str, int, int], Any],
+        payload_bytes_max: int,
     ) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
         self._told = told
+        self._returns = returns
         self._payload_bytes_max = payload_bytes_max
 
     async def complete_activity(self, token: str, value: object) -> None:
@@ -55,6 +70,7 @@ class Outside:
         encoded = self._encoded(value)
 
         def report(task: Task) -> Report:
+            self._check_fits(task.name, task.run, task.seq, encoded)
             return self._answer(task, jobs.Resolved(task.seq, encoded), OUTSIDE)
 
         run_id, key = _read_token(token)
@@ -89,6 +105,7 @@ class Outside:
         def report(task: Task) -> Report:
             _refuse_certain(task, run)
             if answer == "happened":
+                self._check_fits(task.name, task.run, task.seq, encoded)
                 return self._answer(task, jobs.Resolved(task.seq, encoded), PERSON)
             if answer == "fail":
                 cause = task.attempts[-1].failure if task.attempts else None
@@ -110,13 +127,40 @@ class Outside:
         refuse_in_transaction("answering an activity")
         for _ in range(TRIES):
             run, task = await self._store.get_task(run_id, key)
-            if task is None:
+            if task is not None:
+                (written,) = await self._store.report_tasks([report(task)])
+            elif (better := await self._corrected(run, key, said)) is not None:
+                written = await self._store.correct_message(run.number, better)
+            else:
                 await self._compare(run, key, said)
                 return
-            if (await self._store.report_tasks([report(task)]))[0]:
+            if written:
                 self._told()
                 return
         raise StoreUnavailable(f"activity {key} of run {run_id} changes all the while: nothing was written, try again")
+
+    async def _corrected(self, run: Run, key: str, said: Callable[[int], Job | None]) -> Message | None:
+        """Another answer in the place of one from outside that its run cannot read, and is blocked by; None: no such.
+
+        Whoever gave that one could not know the type, and nothing has come of it yet.
+        """
+        if run.blocked is None or run.blocked.kind != "undecodable":
+            return None
+        for message in await self._store.list_messages(run.number, run.consumed):
+            notes = None if message.notes is None else read_notes(message.notes)
+            if notes is None or notes.id != key or notes.attempts[-1].worker not in (OUTSIDE, PERSON):
+                continue
+            job, last, now_us = said(notes.seq), notes.attempts[-1], self._clock.now_us()
+            if job is None or _same(read_ended(message.job), job):
+                return None
+            if isinstance(job, jobs.Resolved):
+                self._check_fits(notes.name, run.number, notes.seq, job.value)
+            failure = job.failure if isinstance(job, jobs.Failed) else None
+            outcome = "completed" if failure is None else "failed"
+            now = replace(last, started_us=now_us, ended_us=now_us, outcome=outcome, failure=failure)
+            notes = replace(notes, attempts=(*notes.attempts, now))
+            return replace(message, job=write(job), notes=write(notes))
+        return None
 
     async def _compare(self, run: Run, key: str, said: Callable[[int], Job | None]) -> None:
         """It is not open. `NotFound` if it never was, or was cancelled; `AlreadyExists` if it ended otherwise."""
@@ -149,6 +193,13 @@ class Outside:
             told = {each.seq: each for each in waiting if isinstance(each, jobs.Ended)} | told
         return seqs, told
 
+    def _check_fits(self, name: str, run: int, seq: int, encoded: msgspec.Raw) -> None:
+        """`InvalidValue` where its workflow could not read it (K20), as far as this process knows the type."""
+        try:
+            codec.decode(encoded, self._returns(name, run, seq), f"the value of activity `{name}`")
+        except InvalidValue as error:
+            raise InvalidValue(f"{error}: give the value that the activity returns. Nothing was written") from None
+
     def _encoded(self, value: object) -> msgspec.Raw:
         what = "the value of an activity"
         encoded = codec.encode(value, what)
@@ -167,7 +218,7 @@ class Outside:
         )
 
 
-def _same(one: Job, other: Job | None) -> bool:
+def _same(one: jobs.Ended, other: Job | None) -> bool:
     if isinstance(one, jobs.Resolved) and isinstance(other, jobs.Resolved):
         return codec.plain(one.value) == codec.plain(other.value)
     if isinstance(one, jobs.Failed) and isinstance(other, jobs.Failed):

@@ -24,6 +24,7 @@ from perdure.engine.queries import answer_query
 from perdure.engine.settings import check_size
 from perdure.engine.worker import Worker
 from perdure.errors import Failure, InternalError, NotFound, QueryFailed
+from perdure.kernel.operations import Operation
 from perdure.model.turns import Answered
 from perdure.stores.port import Store
 from perdure.stores.records import Accepted, Closing, Message, NewRun, Run, Settlement, Start
@@ -44,7 +45,9 @@ class Runs:
         self.store = store
         self.news = News(store)
         self.payload_bytes_max = payload_bytes_max
-        self.outside = Outside(store, clock, rng, self._look_around, payload_bytes_max)
+        self.outside = Outside(
+            store, clock, rng, told=self._look_around, returns=self._returns, payload_bytes_max=payload_bytes_max
+        )
         self.worker: Worker | None = None
         self._registry = registry
         self._clock = clock
@@ -149,6 +152,15 @@ class Runs:
 
     def _claims(self) -> tuple[int | None, Sequence[str]]:
         return (None, ()) if self.worker is None else self.worker.claims()
+
+    def _returns(self, activity: str, run: int, seq: int) -> Any:
+        """The type of an activity's result: as its workflow reads it, if that is here, or as it declares it itself."""
+        live = None if self.worker is None else self.worker.cache.lives.get(run)
+        for each in () if live is None else live.executor.open_operations():
+            if each.seq == seq and isinstance(each, Operation):
+                return each.reads
+        definition = self._registry.activities.get(activity)
+        return Any if definition is None else definition.signature.returns()
 
     def _look_around(self) -> None:
         if self.worker is not None:

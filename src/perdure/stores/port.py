@@ -154,6 +154,13 @@ class MessageStore(Protocol):
         """The messages of a run with a larger number, without a gap. `StoreCorrupt` if one is missing."""
         ...
 
+    async def correct_message(self, number: int, message: Message) -> bool:
+        """Have a blocked run of nobody's find this one under its number, which waits there; it is due now.
+
+        False, and nothing is written, if it is not blocked or somebody has it, or that message does not wait.
+        """
+        ...
+
     async def request_update(
         self,
         workflow_id: str,
@@ -253,6 +260,17 @@ class TransactionStore(Protocol):
     """What a store has beside all others if activities can write to it within its own transactions."""
 
     def begin_transaction(self, seconds: float) -> OpenTransaction: ...
+
+
+@runtime_checkable
+class PromptStore(Protocol):
+    """What a store has beside all others if a caller with nothing else to do gets its answer sooner."""
+
+    def commit_turns_at_once(
+        self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
+    ) -> list[Committed | Exception] | None:
+        """As `TurnStore.commit_turns`, on the calling thread; None, and nothing was written, if that may take long."""
+        ...
 
 
 class LeaseStore(Protocol):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from perdure.errors import NotFound
 from perdure.stores.answers import settled_already, settled_job
 from perdure.stores.memory.part import Part
@@ -36,6 +38,15 @@ class MemoryMessages(Part):
         with self._reading() as state:
             messages = state.rows.messages.get(number, {})
             return [message for message in messages.values() if message.number > after]
+
+    async def correct_message(self, number: int, message: Message) -> bool:
+        with self._writing() as (state, now):
+            run, waiting = state.rows.runs.get(number), state.rows.messages.get(number, {})
+            if run is None or run.blocked is None or run.owner is not None or message.number not in waiting:
+                return False
+            waiting[message.number] = message
+            state.put_run(replace(run, wake_us=now if run.wake_us is None else min(now, run.wake_us)))
+            return True
 
     async def request_update(
         self,

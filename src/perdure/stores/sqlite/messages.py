@@ -15,6 +15,7 @@ from perdure.stores.sqlite.rows import (
     UpdateRow,
     damaged,
     known_id_row,
+    message_row,
     promise_row,
     read_known_id,
     read_message,
@@ -95,6 +96,19 @@ def list_messages(access: Access, number: int, after: int) -> list[Message]:
     if there is None or not there.state.running:
         return []
     return [message for message, _ in waiting(access, there, after)]
+
+
+def correct_message(access: Access, number: int, message: Message) -> bool:
+    there = states.stand(access, number)
+    if there is None or there.state.blocked is None or there.state.owner is not None:
+        return False
+    for old, is_answer in waiting(access, there, message.number - 1):
+        if old.number == message.number:
+            access.write_row(sql.CORRECT_MESSAGE, message_row(number, message, is_answer))
+            states.be_due(there.state, access.now_us)
+            states.save(access, there.state)
+            return True
+    return False
 
 
 def waiting(access: Access, there: Standing, after: int) -> list[tuple[Message, bool]]:

@@ -76,6 +76,9 @@ class SqliteMessages(Part):
     async def list_messages(self, number: int, after: int) -> list[Message]:
         return await self._read(messages.list_messages, number, after)
 
+    async def correct_message(self, number: int, message: Message) -> bool:
+        return await self._write(messages.correct_message, number, message)
+
     async def request_update(
         self,
         workflow_id: str,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from perdure.errors import LeaseLost
 from perdure.stores.records import Blocked, Closing
 from perdure.testing.conformance.expecting import only, raises, same
@@ -47,6 +49,46 @@ async def a_blocked_run_without_a_time_waits(stores: Stores) -> None:
     same((await worker.claim(), await store.get_next_wake(QUEUE)), ([], None))
     await store.accept_message("o-1", None, JOB)
     same(numbers(await worker.claim()), [run.number])
+
+
+async def a_message_that_a_blocked_run_cannot_take_can_be_corrected(stores: Stores) -> None:
+    """Under its number, with what it was accepted as but for job and notes; the run is due at once."""
+    store = await stores.open()
+    worker = await hire(store, seconds=100)
+    run = await worker.begin("o-1")
+    for id in ("m-1", "m-2", "m-3"):
+        await store.accept_message("o-1", None, JOB, message_id=id)
+    before = await store.list_messages(run.number, 0)
+    later = stores.clock.now_us() + SECOND
+    await store.block_run(worker.lease, run.number, Blocked(kind="error", reason="", since_us=1, retry_us=later), [])
+    better = replace(before[1], job=b'{ "kind": "better" }', notes=b"[ 1 ]")
+    same(await store.correct_message(run.number, better), True)
+    same(await store.list_messages(run.number, 0), [before[0], better, before[2]])
+    same((await store.accept_message("o-1", None, JOB, message_id="m-2")).number, 2)
+    same(numbers(await worker.claim()), [run.number])
+
+
+async def only_what_waits_for_a_blocked_run_of_nobody_can_be_corrected(stores: Stores) -> None:
+    """False, and nothing is written: not blocked, somebody has it, taken, never accepted, ended, no such run."""
+    store = await stores.open()
+    worker = await hire(store, seconds=100)
+    run = await worker.begin("o-1")
+    await store.accept_message("o-1", None, JOB)
+    await store.accept_message("o-1", None, JOB)
+    run = await worker.commit(run, consumed=1)
+    (message,) = await store.list_messages(run.number, 0)
+    better = replace(message, job=b"{}")
+    same(await store.correct_message(run.number, better), False)
+    await store.block_run(worker.lease, run.number, Blocked(kind="error", reason="", since_us=1), [])
+    for number in (1, 3):
+        same(await store.correct_message(run.number, replace(better, number=number)), False)
+    same(await store.correct_message(run.number + 1, better), False)
+    same(await worker.claim(), [])
+    await worker.own(run)
+    same(await store.correct_message(run.number, better), False)
+    same(await store.list_messages(run.number, 0), [message])
+    await store.close_run("o-1", None, Closing("terminated"))
+    same(await store.correct_message(run.number, better), False)
 
 
 async def a_blocked_run_is_not_due_for_messages_that_wait_already(stores: Stores) -> None:
