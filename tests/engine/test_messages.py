@@ -13,9 +13,11 @@ from perdure import (
     InvalidValue,
     NotFound,
     PromiseRejected,
+    QueryFailed,
     Rejected,
     RunClosed,
     UpdateFailed,
+    activity,
     attributes,
     child,
     continue_as_new,
@@ -68,6 +70,62 @@ class Cart:
     @query
     def size(self) -> int:
         return len(self.items)
+
+
+# --- queries (M3) --------------------------------------------------------------------------------
+
+
+@activity
+async def takes_long(item: str) -> str:
+    await asyncio.sleep(3600)
+    return f"fresh {item}"
+
+
+@workflow
+class Shelf:
+    def __init__(self) -> None:
+        self.items: list[str] = []
+
+    async def run(self) -> list[str]:
+        self.items.append(await takes_long("tea"))
+        await wait_until(lambda: len(self.items) > 1)
+        return self.items
+
+    @signal
+    def put(self, item: str) -> None:
+        self.items.append(item)
+
+    @query
+    def empties(self) -> int:
+        self.items.clear()
+        return len(self.items)
+
+    @query
+    def size(self) -> int:
+        return len(self.items)
+
+
+async def test_a_query_that_changes_the_run_is_told_so_and_the_run_goes_on_as_it_was(engine: Opened) -> None:
+    """M3: while an activity of the run is under way, while it is parked, with signals around it, and at its end."""
+    async with engine(workflows=[Shelf], activities=[takes_long]) as e:
+
+        async def asked_badly() -> None:
+            with pytest.raises(QueryFailed, match=r"query `empties` changed self\.items, and may only read"):
+                await handle.query(Shelf.empties)
+
+        handle = await e.start(Shelf, id="s")
+        await handle.signal(Shelf.put, "cup")
+        await asked_badly()
+        assert await handle.query(Shelf.size) == 1
+        await asyncio.sleep(60)
+        await asked_badly()
+        await asked_badly()
+        await asyncio.sleep(7200)
+        assert await handle.result() == ["cup", "fresh tea"]
+        await asked_badly()
+        assert await handle.query(Shelf.size) == 2
+        (only,) = [turn for turn in await handle.history() if turn.attempts]
+        assert [each.outcome for each in only.attempts] == ["completed"]
 
 
 # --- promises (M4) -------------------------------------------------------------------------------

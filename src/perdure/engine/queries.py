@@ -74,10 +74,13 @@ async def _ask_history(worker: Host, run: Run, job: jobs.Queried) -> Answered:
 
 def _ask_cached(worker: Host, live: Live, job: jobs.Queried) -> Answered:
     try:
-        return _ask(worker, live, job)
+        answered = _ask(worker, live, job)
     except Exception:
         worker.inbox.rebuild(live)  # it took too long, perhaps: this copy is spent
         raise
+    if live.executor.spoiled:
+        worker.inbox.rebuild(live)
+    return answered
 
 
 def _ask(worker: Host, live: Live, job: jobs.Queried) -> Answered:

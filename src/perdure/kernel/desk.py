@@ -67,6 +67,7 @@ class Desk:
         "root_scope",
         "root_task",
         "rounds",
+        "spoiled",
         "state",
         "turn",
         "updates",
@@ -99,6 +100,7 @@ class Desk:
         self.commands: list[Command] = []
         self.answers: list[Answered] = []
         self.reading: str | None = None
+        self.spoiled = False  # a query has changed this copy of the run
         self._next_seq = 0
         self._open: dict[int, Any] = {}
         self._waiting: dict[int, Open] = {}

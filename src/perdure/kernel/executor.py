@@ -58,6 +58,7 @@ class Completion(msgspec.Struct, frozen=True):
     record: TurnRecord | None
     answers: tuple[Answered, ...] = ()
     reports: tuple[str, ...] = ()
+    spoiled: bool = False  # a query has changed the live copy, which is not the run any more: build a new one
 
 
 class Executor(Desk):
@@ -115,7 +116,7 @@ class Executor(Desk):
                 self.answers.append(answer_query(self, query))
             if evict:
                 self.close()
-            return Completion(completed, tuple(self.answers), self._take_reports())
+            return Completion(completed, tuple(self.answers), self._take_reports(), self.spoiled)
         except Exception as error:
             self.close()
             if self.matcher.doomed and type(error) is not NondeterminismError:

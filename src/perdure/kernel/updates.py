@@ -15,6 +15,7 @@ from perdure import codec
 from perdure.errors import Failure, InvalidValue
 from perdure.kernel.desk import Desk
 from perdure.kernel.endings import encode_failure, failure_from, one
+from perdure.kernel.fingerprints import changed, fingerprint
 from perdure.kernel.futures import is_outcome
 from perdure.kernel.program import Handler, read_arguments
 from perdure.kernel.units import Unit
@@ -163,13 +164,21 @@ def answer_query(desk: Desk, job: jobs.Queried) -> Answered:
     if handler is None:
         known = ", ".join(sorted(desk.program.queries)) or "none"
         return Answered(job.id, "query", error=Failure("NotFound", f"no query `{job.name}`; known: {known}"))
+    before = fingerprint(desk.instance)
     try:
         arguments = read_arguments(handler, job.encoded, f"query `{job.name}`")
         value = desk.read_only("a query", handler.call, desk.instance, *arguments)
-        return Answered(job.id, "query", codec.plain(codec.encode(value, f"the answer of query `{job.name}`")))
+        answer = Answered(job.id, "query", codec.plain(codec.encode(value, f"the answer of query `{job.name}`")))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return Answered(job.id, "query", error=failure_from(error))
+        answer = Answered(job.id, "query", error=failure_from(error))
     finally:
         desk.loop.violation = None
+    names = changed(before, fingerprint(desk.instance))
+    if not names:
+        return answer
+    desk.spoiled = True
+    what = ", ".join(f"self.{name}" for name in names)
+    text = f"query `{job.name}` changed {what}, and may only read. The run is as it was; an update can change it"
+    return Answered(job.id, "query", error=Failure("SchedulerViolation", text))

@@ -302,6 +302,8 @@ class Harness(Generic[R]):
             self._executor = None
             raise
         self.reports += completion.reports
+        if completion.spoiled:
+            self._executor = None
         return completion
 
     def _live(self) -> Executor:
