@@ -31,6 +31,8 @@ TABLES = (
     "message_ids",
     "updates",
     "promises",
+    "found",
+    "attribute_places",
     "attributes",
     "tasks",
     "leases",

@@ -1,4 +1,4 @@
-"""Among 20,000 runs each filter that people use finds what it should, within indexes (section 6)."""
+"""Among 6,000 runs each filter that people use finds what it should, within indexes (section 6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from unittest.mock import patch
 import apsw
 import pytest
 
-from bench.finding import FILTERS, Listening, make
+from bench.finding import Listening
+from bench.finding_runs import FILTERS, make
 from perdure.clock import SystemClock, moment_of
 from perdure.engine.filters import read_filter
 from perdure.stores.finding import fits
@@ -19,7 +20,7 @@ from perdure.stores.records import EVERY, Run
 from perdure.stores.sqlite import lists
 from perdure.stores.sqlite.access import Access
 
-RUNS = 20_000
+RUNS = 6_000
 PAGE = 50
 ASTRAY = re.compile(r"SCAN (states|runs|attributes)$|USE TEMP B-TREE FOR ORDER BY")
 

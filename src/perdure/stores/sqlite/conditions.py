@@ -1,77 +1,80 @@
 """Conditions: what people want to find, as SQL with parameters; nothing of a value ever becomes a part of a text.
 
-In:  perdure.stores.records.Condition.
-Out: for each condition a check of a row of `states` and, where an index has them, the numbers of the runs that fit.
+In:  perdure.stores.records.Condition, and where the attributes that it names are kept.
+Out: for each condition a check of a row of `found` and, where an index has them, the numbers of the runs that fit.
 
-perdure.stores.finding says in Python what this has to mean. SQLite compares numbers before texts, whatever their type,
-so where an attribute is compared by order, the end of its own kind is a limit too.
+perdure.stores.finding says in Python what this has to mean. SQLite compares numbers before texts before blobs, so where
+an attribute is compared by order, the end of its own kind is a limit too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from perdure.stores.records import AllOf, AnyOf, Compare, Condition, Not, Scalar
-from perdure.stores.sqlite import sql
+from perdure.stores.sqlite import attributes
+from perdure.stores.sqlite import finding_sql as sql
 from perdure.stores.sqlite.access import Value
 
 TEXTS = frozenset({"status", "type", "id", "run_id", "queue", "parent"})
-OF_RUNS = frozenset({"id", "run_id", "generation", "parent"})
-NULLABLE = frozenset({"closed", "parent"})
 UNIONS_MAX = 100
+NEEDLES_MAX = 8
 LAST_CHARACTER = 0x10FFFF
 SURROGATES = range(0xD800, 0xE000)
 
 
 class Part(NamedTuple):
-    """A piece of SQL, and the values of its parameters in order."""
+    """A piece of SQL, and the values of its parameters in order; how slow it is, by which others go before it."""
 
     text: str
     values: tuple[Value, ...] = ()
+    slow: int = 0
+
+
+class Kept(NamedTuple):
+    """Where the values of an attribute are: in a column of `found`, in rows of `attributes`, or in both."""
+
+    place: int | None
+    rows: bool
 
 
 class Numbers(NamedTuple):
-    """A query that gives the numbers of the runs that fit; `different`: each once; `ordered`: by size as well."""
+    """Queries that give the numbers of the runs that fit, no run in two of them; `different`: nor twice in one."""
 
-    query: Part
+    queries: tuple[Part, ...]
     different: bool
-    ordered: bool = False
 
 
+Places = Mapping[str, Kept]
 NEVER, ALWAYS = Part("false"), Part("true")
+PATTERN, LOOKUP = 1, 2  # of `Part.slow`
 
 
-def check(condition: Condition) -> Part:
-    """The condition on a row of `states`: true or false, never null."""
+def check(condition: Condition, places: Places) -> Part:
+    """The condition on a row of `found`: true, or else false or null."""
     match condition:
         case Compare():
-            return _check_of(condition)
+            return _check_of(condition, places)
         case AllOf(parts):
-            return joined([check(part) for part in parts], "and") if parts else ALWAYS
+            return joined([check(part, places) for part in parts], "and") if parts else ALWAYS
         case AnyOf(parts):
-            return joined([check(part) for part in parts], "or") if parts else NEVER
+            return joined([check(part, places) for part in parts], "or") if parts else NEVER
         case Not(part):
-            inner = check(part)
-            return Part(f"not ({inner.text})", inner.values)
+            inner = check(part, places)
+            return Part(f"({inner.text}) is not true", inner.values, inner.slow)
 
 
-def numbers(condition: Condition) -> Numbers | None:
-    """The runs that fit, out of an index; None where there is none for that."""
+def numbers(condition: Condition, places: Places) -> Numbers | None:
+    """The runs that fit, out of indexes; None where there is none for that."""
     match condition:
         case Compare():
-            return _numbers_of(condition)
+            return _numbers_of(condition, places)
         case AnyOf(parts) if 0 < len(parts) <= UNIONS_MAX:
-            found = [each for part in parts if (each := numbers(part)) is not None]
+            found = [each for part in parts if (each := numbers(part, places)) is not None]
             if len(found) < len(parts):
                 return None
-            if len(found) == 1:
-                return found[0]
-            queries = [each.query for each in found]
-            ordered = all(each.ordered for each in found)  # then SQLite merges them, and gives each number once
-            union = sql.UNION_MERGED if ordered else sql.UNION
-            text = union.format(queries=(" union " if ordered else " union all ").join(each.text for each in queries))
-            return Numbers(Part(text, values_of(queries)), different=ordered)
+            return Numbers(tuple(query for each in found for query in each.queries), different=False)
         case _:
             return None
 
@@ -84,57 +87,105 @@ def conjuncts(condition: Condition) -> list[Condition]:
 
 
 def joined(parts: Sequence[Part], word: str) -> Part:
-    """Joined as a balanced tree: SQLite limits how deep expressions may be, and a filter may be long."""
+    """The quick ones first; a balanced tree, as SQLite limits how deep expressions may be, and a filter may be long."""
+    return _balanced(sorted(parts, key=lambda part: part.slow), word)
+
+
+def attribute_names(condition: Condition) -> Iterator[str]:
+    """The attributes that it asks for."""
+    match condition:
+        case Compare():
+            if condition.attribute:
+                yield condition.field
+        case AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from attribute_names(part)
+        case Not(part):
+            yield from attribute_names(part)
+
+
+def values_of(parts: Sequence[Part]) -> tuple[Value, ...]:
+    return tuple(value for part in parts for value in part.values)
+
+
+def _balanced(parts: Sequence[Part], word: str) -> Part:
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
-    left, right = joined(parts[:middle], word), joined(parts[middle:], word)
-    return Part(f"({left.text} {word} {right.text})", (*left.values, *right.values))
+    left, right = _balanced(parts[:middle], word), _balanced(parts[middle:], word)
+    slow = max(left.slow, right.slow)
+    return Part(f"({left.text} {word} {right.text})", (*left.values, *right.values), slow)
 
 
-def is_of_states(condition: Condition) -> bool:
-    """Whether a row of `states` says all that is needed."""
-    match condition:
-        case Compare():
-            return not condition.attribute and condition.field not in OF_RUNS
-        case AllOf(parts) | AnyOf(parts):
-            return all(is_of_states(part) for part in parts)
-        case Not(part):
-            return is_of_states(part)
+# --- checks --------------------------------------------------------------------------------------
 
 
-def _check_of(wanted: Compare) -> Part:
-    comparison = _comparison(wanted)
-    if comparison is NEVER:
+def _check_of(wanted: Compare, places: Places) -> Part:
+    if wanted.attribute:
+        return _check_of_attribute(wanted, places[wanted.field])
+    compared = _of_field(wanted)
+    if wanted.field != "run_id" or compared is NEVER:
+        return compared
+    if wanted.operator in ("=", "in"):
+        query = sql.NUMBERS_BY["run_id"].format(comparison=compared.text)
+        return Part(sql.AMONG.format(numbers=query), compared.values)
+    return Part(sql.WITH_RUN_ID.format(comparison=compared.text), compared.values, LOOKUP)
+
+
+def _check_of_attribute(wanted: Compare, kept: Kept) -> Part:
+    compared = _of_attribute("value", wanted)
+    if compared is NEVER or (kept.place is None and not kept.rows):
         return NEVER
-    if wanted.attribute:
-        exists = sql.WITH_ATTRIBUTE_AS if wanted.operator == "=" else sql.WITH_ATTRIBUTE
-        return Part(exists.format(comparison=comparison.text), (wanted.field, *comparison.values))
-    if wanted.field in OF_RUNS:
-        return Part(sql.WITH_FACT.format(comparison=comparison.text), comparison.values)
-    return comparison
+    in_rows = Part(sql.WITH_ATTRIBUTE.format(comparison=compared.text), (wanted.field, *compared.values), LOOKUP)
+    if kept.place is None:
+        return in_rows
+    column = sql.VALUE.format(place=kept.place)
+    in_column = _of_attribute(column, wanted)
+    if not kept.rows:
+        return in_column
+    several = joined([Part(sql.SEVERAL.format(column=column)), _among_several(column, wanted) or in_rows], "and")
+    return joined([in_column, several], "or")
 
 
-def _numbers_of(wanted: Compare) -> Numbers | None:
-    comparison = _comparison(wanted)
-    if comparison is NEVER:
-        return Numbers(Part(f"{sql.EVERY_NUMBER} where false"), different=True)
-    if wanted.attribute and wanted.operator == "in" and isinstance(wanted.value, tuple):
-        each = AnyOf(tuple(Compare(wanted.field, "=", value, attribute=True) for value in wanted.value))
-        if len(each.parts) <= UNIONS_MAX:
-            return numbers(each)
+def _among_several(column: str, wanted: Compare) -> Part | None:
+    """Whether one of several values is one of these, by the texts of all of them."""
+    given = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
+    if wanted.operator not in ("=", "in") or len(given) > NEEDLES_MAX:
+        return None
+    looked = sql.AMONG_SEVERAL.format(column=column)
+    return joined([Part(looked, (attributes.among_several(value),), PATTERN) for value in given], "or")
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def _numbers_of(wanted: Compare, places: Places) -> Numbers | None:
+    compared = _of_attribute("value", wanted) if wanted.attribute else _of_field(wanted)
+    if compared is NEVER:
+        return Numbers((Part(sql.NOBODY),), different=True)
+    if wanted.operator == "like" and not _prefix(str(wanted.value)):
+        return None  # an index would have to be gone through as a whole
     if wanted.attribute:
-        query = sql.NUMBERS_BY_ATTRIBUTE.format(comparison=comparison.text)
-        return Numbers(Part(query, (wanted.field, *comparison.values)), wanted.operator == "=", wanted.operator == "=")
+        return _numbers_by_attribute(wanted, places[wanted.field])
     if wanted.field == "blocked":
-        return Numbers(Part(sql.NUMBERS_BLOCKED), different=True) if _only_true(wanted) else None
+        return Numbers((Part(sql.NUMBERS_BLOCKED),), different=True) if _only_true(wanted) else None
     if wanted.field not in sql.NUMBERS_BY:
         return None
-    return Numbers(
-        Part(sql.NUMBERS_BY[wanted.field].format(comparison=comparison.text), comparison.values),
-        different=True,
-        ordered=wanted.operator == "=" and wanted.field in ("status", "type"),
-    )
+    query = sql.NUMBERS_BY[wanted.field].format(comparison=compared.text)
+    return Numbers((Part(query, compared.values),), different=True)
+
+
+def _numbers_by_attribute(wanted: Compare, kept: Kept) -> Numbers:
+    queries: list[Part] = []
+    if kept.place is not None:
+        compared = _of_attribute(sql.VALUE.format(place=kept.place), wanted)
+        query = sql.NUMBERS_BY_VALUE.format(place=kept.place, comparison=compared.text)
+        queries.append(Part(query, compared.values))
+    if kept.rows:
+        compared = _of_attribute("value", wanted)
+        query = sql.NUMBERS_BY_ATTRIBUTE.format(comparison=compared.text)
+        queries.append(Part(query, (wanted.field, *compared.values)))
+    return Numbers(tuple(queries) or (Part(sql.NOBODY),), different=not kept.rows or wanted.operator == "=")
 
 
 def _only_true(wanted: Compare) -> bool:
@@ -144,32 +195,39 @@ def _only_true(wanted: Compare) -> bool:
 # --- comparisons ---------------------------------------------------------------------------------
 
 
-def _comparison(wanted: Compare) -> Part:
-    """A column compared; `NEVER` where the column cannot hold such a value."""
-    column = "value" if wanted.attribute else sql.FIELD_COLUMNS[wanted.field]
+def _of_field(wanted: Compare) -> Part:
+    """The column of a field compared; `NEVER` where it cannot hold such a value."""
     given = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
-    if not wanted.attribute:
-        given = tuple(value for value in given if isinstance(value, str) == (wanted.field in TEXTS))
+    given = tuple(value for value in given if isinstance(value, str) == (wanted.field in TEXTS))
+    return _compared(sql.FIELD_COLUMNS[wanted.field], wanted.operator, given)
+
+
+def _of_attribute(column: str, wanted: Compare) -> Part:
+    """A column compared that has numbers, texts and blobs, of which only one kind is meant."""
+    given = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
+    compared = _compared(column, wanted.operator, given)
+    if compared is NEVER or wanted.operator in ("=", "in"):
+        return compared
+    if not isinstance(wanted.value, str):
+        return compared if wanted.operator in ("<", "<=") else _within(compared, f"{column} < ''")
+    if wanted.operator in ("<", "<="):
+        return _within(compared, f"{column} >= ''")
+    return _within(compared, f"{column} < x''")
+
+
+def _within(compared: Part, limit: str) -> Part:
+    return Part(f"({compared.text} and {limit})", compared.values, compared.slow)
+
+
+def _compared(column: str, operator: str, given: tuple[Scalar, ...]) -> Part:
     if not given:
         return NEVER
-    part = _compared(column, wanted.operator, given, ordered_by_kind=wanted.attribute)
-    if not wanted.attribute and wanted.field in NULLABLE:
-        return Part(f"({column} is not null and {part.text})", part.values)
-    return part
-
-
-def _compared(column: str, operator: str, given: tuple[Scalar, ...], *, ordered_by_kind: bool) -> Part:
     value = given[0]
     if operator == "in":
         return Part(f"{column} in ({','.join('?' * len(given))})", tuple(map(_plain, given)))
     if operator == "like":
         return _like(column, value) if isinstance(value, str) else NEVER
-    compared = Part(f"{column} {OPERATORS[operator]} ?", (_plain(value),))
-    if ordered_by_kind and isinstance(value, str) and operator in ("<", "<="):
-        return Part(f"({column} >= '' and {compared.text})", compared.values)
-    if ordered_by_kind and not isinstance(value, str) and operator in (">", ">="):
-        return Part(f"({compared.text} and {column} < '')", compared.values)
-    return compared
+    return Part(f"{column} {OPERATORS[operator]} ?", (_plain(value),))
 
 
 OPERATORS = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -181,7 +239,7 @@ def _plain(value: Scalar) -> Value:
 
 def _like(column: str, pattern: str) -> Part:
     """By the texts that begin as the pattern does, which an index has together, and then by the whole of it."""
-    prefix = pattern.replace("_", "%").partition("%")[0]
+    prefix = _prefix(pattern)
     if "\0" in pattern:
         return NEVER
     if prefix == pattern:
@@ -190,13 +248,17 @@ def _like(column: str, pattern: str) -> Part:
     end = _after_all(prefix)
     if end:
         limits, values = f"{limits} and {column} < ?", [prefix, end]
-    if pattern != f"{prefix}%":
-        escaped = "".join(GLOB.get(character, character) for character in pattern)
-        limits, values = f"{limits} and {column} glob ?", [*values, escaped]
-    return Part(f"({limits})", tuple(values))
+    if pattern == f"{prefix}%":
+        return Part(f"({limits})", tuple(values))
+    escaped = "".join(GLOB.get(character, character) for character in pattern)
+    return Part(f"({limits} and {column} glob ?)", (*values, escaped), PATTERN)
 
 
 GLOB = {"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"}
+
+
+def _prefix(pattern: str) -> str:
+    return pattern.replace("_", "%").partition("%")[0]
 
 
 def _after_all(prefix: str) -> str:
@@ -207,7 +269,3 @@ def _after_all(prefix: str) -> str:
         return ""
     following = ord(prefix[-1]) + 1
     return prefix[:-1] + chr(SURROGATES.stop if following in SURROGATES else following)
-
-
-def values_of(parts: Sequence[Part]) -> tuple[Value, ...]:
-    return tuple(value for part in parts for value in part.values)

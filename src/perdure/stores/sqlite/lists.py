@@ -1,7 +1,7 @@
 """Lists: runs found and counted by a condition; however many there are, by as few as its best index leaves.
 
 Of all that has to hold together, the rarest is looked up in its index, and the rest checked for each. Where nothing
-is rare, the runs are gone through, the newest first, within an index that has what is asked for most.
+is rare, the narrow rows of `found` are gone through, the newest first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import NamedTuple
 from perdure.errors import StoreCorrupt
 from perdure.stores.finding import fits
 from perdure.stores.records import Blocked, Condition, NewRun, Not, Run
-from perdure.stores.sqlite import conditions, sql
+from perdure.stores.sqlite import attributes, conditions
+from perdure.stores.sqlite import finding_sql as sql
 from perdure.stores.sqlite.access import Access, Row
-from perdure.stores.sqlite.conditions import Numbers, Part
+from perdure.stores.sqlite.conditions import Kept, Numbers, Part, Places
 from perdure.stores.sqlite.rows import RUN_COLUMNS, damaged, read_run
 
 RARE = 50_000  # so few are looked up one by one
@@ -32,13 +33,19 @@ class Indexed(NamedTuple):
 def list_runs(access: Access, wanted: Condition, limit: int, before: int | None) -> list[Run]:
     """Damaged runs are shown as blocked, kind `corrupt`."""
     parts = conditions.conjuncts(wanted)
-    numbers = _every(before) if not parts else _page(access, parts, before)
+    numbers = _page(access, parts, _places(access, wanted), before) if parts else _every(before)
     rows = access.rows(sql.LIST_RUNS.format(numbers=numbers.text), *numbers.values, limit)
     return [_listed(row, wanted) for row in rows]
 
 
 def count_runs(access: Access, wanted: Condition) -> int:
-    return _count(access, conditions.conjuncts(wanted))
+    return _count(access, conditions.conjuncts(wanted), _places(access, wanted))
+
+
+def _places(access: Access, wanted: Condition) -> Places:
+    """Where the values are of the attributes that are asked for."""
+    names = set(conditions.attribute_names(wanted))
+    return {name: Kept(attributes.place_of(access, name), attributes.is_in_rows(access, name)) for name in names}
 
 
 def _every(before: int | None) -> Part:
@@ -47,48 +54,30 @@ def _every(before: int | None) -> Part:
     return Part(f"{sql.EVERY_NUMBER} where {sql.NUMBER_BEFORE}", (before,))
 
 
-def _page(access: Access, parts: list[Condition], before: int | None) -> Part:
+def _page(access: Access, parts: list[Condition], places: Places, before: int | None) -> Part:
     checks = [] if before is None else [Part(sql.BEFORE, (before,))]
-    rarest = _rarest(access, _indexed(parts))
-    if rarest is not None:
-        return _found(sql.FOUND_NUMBERS, [*checks, _among(rarest.numbers), *_checks(parts, [rarest])])
-    return _found(sql.FOUND_NUMBERS, [*checks, *_checks(parts)])
+    rarest = _rarest(access, _indexed(parts, places))
+    return _found(sql.FOUND_NUMBERS, [*checks, *_checks(parts, places, rarest)])
 
 
-def _count(access: Access, parts: list[Condition]) -> int:
+def _count(access: Access, parts: list[Condition], places: Places) -> int:
     if not parts:
         return access.number(sql.COUNT_EVERY) or 0
-    indexed = _indexed(parts)
-    rarest = None if len(parts) == 1 else _rarest(access, indexed)
-    opposites = [part for part in parts if isinstance(part, Not) and not conditions.is_of_states(part)]
-    if indexed and len(parts) == 1:
-        query, different, _ = indexed[0].numbers
-        found = Part((sql.COUNT_NUMBERS if different else sql.COUNT_DIFFERENT).format(numbers=query.text), query.values)
-    elif rarest is not None:
-        found = _found(sql.COUNT_FOUND, [_among(rarest.numbers), *_checks(parts, [rarest])])
-    elif len(opposites) == 1:  # all but those that do fit it, which an index may have
-        rest = [part for part in parts if part is not opposites[0]]
-        return _count(access, rest) - _count(access, [*rest, *conditions.conjuncts(opposites[0].part)])
-    else:
-        found = _count_merged(parts, [each for each in indexed if each.numbers.ordered])
+    if len(parts) == 1 and isinstance(parts[0], Not):
+        return _count(access, [], places) - _count(access, conditions.conjuncts(parts[0].part), places)
+    indexed = _indexed(parts, places)
+    if len(parts) == 1 and indexed and indexed[0].numbers.different:
+        return sum(_count_by(access, query) for query in indexed[0].numbers.queries)
+    found = _found(sql.COUNT_FOUND, _checks(parts, places, _rarest(access, indexed)))
     return access.number(found.text, *found.values) or 0
 
 
-def _count_merged(parts: list[Condition], ordered: list[Indexed]) -> Part:
-    """By what several indexes have in common, which SQLite merges, as all of them give the numbers in order."""
-    if len(ordered) == len(parts) and not all(conditions.is_of_states(part) for part in parts):
-        queries = [each.numbers.query for each in ordered]
-    else:
-        ordered = [each for each in ordered if not conditions.is_of_states(each.part)]
-        if not ordered:
-            return _found(sql.COUNT_FOUND, _checks(parts))
-        queries = [*(each.numbers.query for each in ordered), _found(sql.FOUND_NUMBERS, _checks(parts, ordered))]
-    numbers = sql.INTERSECTED.join(query.text for query in queries) + sql.IN_ORDER
-    return Part(sql.COUNT_NUMBERS.format(numbers=numbers), conditions.values_of(queries))
+def _count_by(access: Access, query: Part) -> int:
+    return access.number(sql.COUNT_NUMBERS.format(numbers=query.text), *query.values) or 0
 
 
-def _indexed(parts: list[Condition]) -> list[Indexed]:
-    found = [(part, conditions.numbers(part)) for part in parts[:PARTS_WEIGHED]]
+def _indexed(parts: list[Condition], places: Places) -> list[Indexed]:
+    found = [(part, conditions.numbers(part, places)) for part in parts[:PARTS_WEIGHED]]
     return [Indexed(part, numbers) for part, numbers in found if numbers is not None]
 
 
@@ -101,21 +90,25 @@ def _rarest(access: Access, indexed: list[Indexed]) -> Indexed | None:
 
 def _size(access: Access, numbers: Numbers) -> int:
     """How many they are, up to `RARE`."""
-    query = numbers.query
+    query = _either(numbers)
     return access.number(sql.COUNT_UP_TO.format(numbers=query.text), *query.values, RARE) or 0
 
 
-def _among(numbers: Numbers) -> Part:
-    return Part(sql.AMONG.format(numbers=numbers.query.text), numbers.query.values)
+def _either(numbers: Numbers) -> Part:
+    text = sql.EITHER.join(query.text for query in numbers.queries)
+    return Part(text, conditions.values_of(numbers.queries))
 
 
-def _checks(parts: list[Condition], done: Sequence[Indexed] = ()) -> list[Part]:
-    """Of what is not done otherwise; the cheap ones first."""
-    left = [part for part in parts if all(part is not each.part for each in done)]
-    return [conditions.check(part) for part in sorted(left, key=conditions.is_of_states, reverse=True)]
+def _checks(parts: list[Condition], places: Places, rarest: Indexed | None) -> list[Part]:
+    """That a run is among the rarest, and whatever else it has to be."""
+    if rarest is None:
+        return [conditions.check(part, places) for part in parts]
+    query = _either(rarest.numbers)
+    among = Part(sql.AMONG.format(numbers=query.text), query.values)
+    return [among, *(conditions.check(part, places) for part in parts if part is not rarest.part)]
 
 
-def _found(statement: str, checks: list[Part]) -> Part:
+def _found(statement: str, checks: Sequence[Part]) -> Part:
     whole = conditions.joined(checks, "and")
     return Part(statement.format(condition=whole.text), whole.values)
 

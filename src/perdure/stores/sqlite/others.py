@@ -176,7 +176,7 @@ def add_run(access: Access, facts: NewRun, wake_us: int) -> Standing:
     state = State(number, facts.queue, facts.workflow, facts.priority, wake_us=wake_us, attributes=facts.attributes)
     state.created_us = access.now_us
     access.write_row(sql.INSERT_RUN, facts_row(number, facts, access.now_us))
-    states.add(access, state)
+    states.add(access, facts, state)
     return Standing(number, facts, access.now_us, state)
 
 

@@ -66,63 +66,6 @@ where queue = ? and blocked is not null and status = 'running' and owner is null
 OWNED_RUNS = "select number from states where owner = ? and owner is not null"
 SET_RUN_ASIDE = "update states set wake_us = null, owner = null where number = ?"
 
-# --- finding runs --------------------------------------------------------------------------------
-
-# What `conditions` puts statements together from: always these texts, never a value.
-# Numbers are looked for in indexes alone; only then the few rows are read that are wanted.
-EVERY_NUMBER = "select number from runs"
-FOUND_NUMBERS = "select number from states indexed by states_found where {condition}"
-COUNT_EVERY = "select count(*) from states"
-COUNT_FOUND = "select count(*) from states indexed by states_found where {condition}"
-COUNT_NUMBERS = "select count(*) from ({numbers})"
-COUNT_DIFFERENT = "select count(distinct number) from ({numbers})"
-COUNT_UP_TO = "select count(*) from (select 1 from ({numbers}) limit ?)"
-LIST_RUNS = """
-select runs.*, states.* from (
-    {numbers} order by number desc limit ?
-) as chosen left join runs using (number) left join states on states.number = chosen.number
-order by chosen.number desc"""
-BEFORE = "states.number < ?"
-NUMBER_BEFORE = "number < ?"
-AMONG = "states.number in ({numbers})"
-UNION = "{queries}"
-UNION_MERGED = "select number from ({queries} order by 1)"
-INTERSECTED = " intersect "
-IN_ORDER = " order by 1"
-WITH_ATTRIBUTE = "exists (select 1 from attributes where run = states.number and name = ? and {comparison})"
-WITH_ATTRIBUTE_AS = """exists (
-    select 1 from attributes indexed by attributes_by_value where name = ? and {comparison} and run = states.number
-)"""
-WITH_FACT = "exists (select 1 from runs where runs.number = states.number and {comparison})"
-NUMBERS_BY = {  # the index of each field that has one
-    "status": "select number from states indexed by states_by_status where {comparison}",
-    "type": "select number from states indexed by states_by_workflow where {comparison}",
-    "started": "select number from runs indexed by runs_by_time where {comparison}",
-    "closed": "select number from states indexed by states_by_closing where {comparison}",
-    "id": "select number from runs indexed by runs_by_workflow_id where {comparison}",
-    "run_id": "select number from runs where {comparison}",
-    "parent": "select number from runs indexed by runs_by_parent where {comparison}",
-}
-NUMBERS_BLOCKED = "select number from states indexed by states_blocked where blocked is not null"
-NUMBERS_BY_ATTRIBUTE = """
-select run as number from attributes indexed by attributes_by_value where name = ? and {comparison}"""
-FIELD_COLUMNS = {
-    "status": "status",
-    "type": "workflow",
-    "queue": "queue",
-    "priority": "priority",
-    "started": "created_us",
-    "closed": "closed_us",
-    "blocked": "(blocked is not null)",
-    "id": "workflow_id",
-    "run_id": "run_id",
-    "generation": "generation",
-    "parent": "parent",
-}
-
-INSERT_ATTRIBUTE = "insert into attributes values (?,?,?,?)"
-DELETE_ATTRIBUTE = "delete from attributes where run = ? and name = ? and value = ?"
-
 # --- turns ---------------------------------------------------------------------------------------
 
 INSERT_TURN = "insert into turns values (?,?,?,?,?,?)"

@@ -6,7 +6,7 @@ import msgspec
 
 from perdure.errors import NotFound, RunClosed, StoreCorrupt
 from perdure.stores.records import Blocked, Message, NewRun, Run
-from perdure.stores.sqlite import attributes, sql
+from perdure.stores.sqlite import found, sql
 from perdure.stores.sqlite.access import Access, Row, to_json
 from perdure.stores.sqlite.rows import (
     RUN_COLUMNS,
@@ -56,13 +56,14 @@ def write(access: Access, state: State, row: Row) -> None:
         access.write_row(sql.UPDATE_STATE_PLACE, (row[0], *row[8:20], row[21]))
     else:
         access.write_row(sql.UPDATE_STATE, (row[0], *row[4:20], row[21]))
+        found.update(access, state)
         state.was = found_by
 
 
-def add(access: Access, state: State) -> None:
+def add(access: Access, facts: NewRun, state: State) -> None:
     access.write_row(sql.INSERT_STATE, state_row(state))
+    found.add(access, facts, state)
     state.was = state.found_by()
-    attributes.put(access, state.number, b"{}", state.attributes)
 
 
 def find(access: Access, workflow_id: str, run_id: str | None = None) -> Standing:

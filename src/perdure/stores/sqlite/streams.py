@@ -14,9 +14,13 @@ from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.rows import DamagedRow, key_of
 
 Read = Callable[[Row], Any]
-READABLE = {  # how a column is read that may hold texts; where any value may be, none is a blob
+BLOB = b"\xfe"  # what no text begins with
+READABLE = {  # how a column is read that may hold texts
     "TEXT": "cast({column} as blob)",
-    "ANY": "case typeof({column}) when 'text' then cast({column} as blob) when 'blob' then null else {column} end",
+    "ANY": (
+        "case typeof({column}) when 'text' then cast({column} as blob)"
+        " when 'blob' then cast(x'fe' || {column} as blob) else {column} end"
+    ),
 }
 
 
@@ -87,6 +91,8 @@ class Stream:
 
 
 def _text(value: bytes) -> str | bytes:
+    if value.startswith(BLOB):
+        return value[len(BLOB) :]
     try:
         return value.decode()
     except UnicodeDecodeError:

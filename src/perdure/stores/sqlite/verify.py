@@ -13,6 +13,7 @@ from perdure.errors import StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_TURN, Damage, NewRun, Turn
 from perdure.stores.sqlite import attributes, counters, migrations, pipeline_verify, sql
+from perdure.stores.sqlite import found as found_by
 from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.rows import (
     State,
@@ -40,6 +41,7 @@ ORDERS = {
     "message_ids": ("run", 2),
     "updates": ("run", 2),
     "promises": ("run, name", 0),
+    "found": ("number", 0),
     "attributes": ("run, name", 0),
     "leases": ("number", 0),
     "questions": ("number", 0),
@@ -97,6 +99,10 @@ def _of_counted(access: Access, table: str, read: Read) -> Iterator[Damage]:
 
 
 def _of_runs(access: Access) -> Iterator[Damage]:
+    given = list(Stream(access, "attribute_places", "name").rest())
+    places, damages = read_all("attribute_places", given, attributes.read_place, None)
+    yield from damages
+    known = None if damages else dict(places)
     streams = {table: Stream(access, table, *ORDERS[table]) for table in ORDERS if table not in ("leases", "questions")}
     expected = 1
     while keys := [stream.key for stream in streams.values() if stream.key is not None]:
@@ -105,10 +111,11 @@ def _of_runs(access: Access) -> Iterator[Damage]:
             missing = f"{expected}" if number == expected + 1 else f"{expected} to {number - 1}"
             yield Damage(table="runs", row=missing, problem="nothing is there, where runs should be")
         expected = max(expected, number + 1)
-        yield from _of_run(number, {table: list(stream.take(number)) for table, stream in streams.items()})
+        yield from _of_run(number, {table: list(stream.take(number)) for table, stream in streams.items()}, known)
 
 
-def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
+def _of_run(number: int, rows: dict[str, list[Row]], places: dict[str, int] | None) -> Iterator[Damage]:
+    """`places`: the columns of attributes; None if nobody can say."""
     run_id: str | None = None
     facts = state = None
     found: list[Damage] = []
@@ -134,7 +141,8 @@ def _of_run(number: int, rows: dict[str, list[Row]]) -> Iterator[Damage]:
         try:
             _fit(facts, state, turns, [message.number for message in messages])
             _fit_kept(facts, state, rows)
-            attributes.fit(state, named, facts[1].run_id)
+            if places is not None:
+                found_by.fit(facts[1], state, places, rows["found"], named)
         except StoreCorrupt as error:
             found.append(damage_of("turns", str(number), error, run_id))
     yield from found
