@@ -61,7 +61,7 @@ def view_pipeline(access: Access, name: str) -> PipelineView:
 
 def _redeployed(access: Access, row: PipelineRow, new: NewPipeline) -> PipelineRow:
     row = rules.redeployed(row, new, access.now_us)
-    run = None if row.open_run is None else load(access, row.open_run)
+    run = _open_run(access, row)
     if run is None:
         return row
     kept = rules.minded(run, new, access.now_us)
@@ -78,9 +78,15 @@ def _redeployed(access: Access, row: PipelineRow, new: NewPipeline) -> PipelineR
 
 
 def _view(access: Access, row: PipelineRow) -> PipelineView:
-    run = None if row.open_run is None else load(access, row.open_run)
-    topics = row.topics
+    run, topics = _open_run(access, row), row.topics
     return PipelineView(row, run, events.oldest(access, row.name, topics), events.newest(access, row.name, topics))
+
+
+def _open_run(access: Access, row: PipelineRow) -> HandlerRun | None:
+    """`StoreCorrupt`, also where it has been lost."""
+    if row.open_run is not None and access.row(sql.RUN, row.open_run) is None:
+        raise damaged("handler_runs", f"of {row.name}", f"the open one, {row.open_run}, is missing")
+    return None if row.open_run is None else load(access, row.open_run)
 
 
 # --- stages --------------------------------------------------------------------------------------
