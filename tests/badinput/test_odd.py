@@ -71,5 +71,5 @@ def test_the_command_line_shows_them_as_they_are(tmp_path: Path) -> None:
         shown = shell("show", "--", text).out
         assert text in shown
         assert "\x1b" not in shown
-    assert len(shell("list", "--json", "--limit", "1000").lines) == len(TEXTS[::6])
+    assert len(shell("list", "--json", "--limit", "1000").document) == len(TEXTS[::6])
     assert sorted(tmp_path.iterdir()) == [tmp_path / "store.db"]

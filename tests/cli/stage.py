@@ -35,10 +35,6 @@ class Ended:
     def document(self) -> Any:
         return json.loads(self.out)
 
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
 
 class Shell:
     """Commands on one store."""

@@ -18,7 +18,7 @@ def stored(shell: Shell) -> Shell:
 
 
 def ids(shell: Shell, *arguments: str) -> list[str]:
-    return [run["id"] for run in shell("list", *arguments, "--json").lines]
+    return [run["id"] for run in shell("list", *arguments, "--json").document]
 
 
 def test_runs_are_listed_the_newest_first_with_their_attributes(stored: Shell) -> None:

@@ -62,9 +62,9 @@ def deployed(shell: Shell) -> Shell:
 
 def test_pipelines_are_listed_and_shown(deployed: Shell) -> None:
     assert deployed("pipeline", "list").out.splitlines()[1].split()[:3] == ["mail", "Idle", "2"]
-    (line,) = deployed("pipeline", "list", "--json").lines
+    (line,) = deployed("pipeline", "list", "--json").document
     assert (line["pipeline"], line["status"], line["pending"]["inbox"]["count"]) == ("mail", "Idle", 2)
-    assert deployed("pipeline", "--json", "list").lines == [line]
+    assert deployed("pipeline", "--json", "list").document == [line]
     shown = deployed("pipeline", "show", "mail").out
     assert shown.startswith("mail: Idle\n")
     assert "checks every 5 minutes" in shown
@@ -83,10 +83,10 @@ def test_pausing_resuming_and_run_now(deployed: Shell) -> None:
 
 def test_events_are_listed_and_skipped(deployed: Shell) -> None:
     assert deployed("pipeline", "skip", "mail", "inbox", "m-1").out == "m-1 is skipped\n"
-    found = {one["id"]: one["status"] for one in deployed("pipeline", "events", "mail", "inbox", "--json").lines}
+    found = {one["id"]: one["status"] for one in deployed("pipeline", "events", "mail", "inbox", "--json").document}
     assert found == {"m-1": "skipped", "m-2": "pending"}
     assert [
-        one["id"] for one in deployed("pipeline", "events", "mail", "inbox", "--status", "pending", "--json").lines
+        one["id"] for one in deployed("pipeline", "events", "mail", "inbox", "--status", "pending", "--json").document
     ] == ["m-2"]
     assert "m-2" in deployed("pipeline", "events", "mail", "inbox").out
     assert "skipped" in deployed("pipeline", "skip", "mail", "inbox", "m-1", code=2).err
@@ -123,12 +123,12 @@ def test_a_worker_runs_the_pipelines_of_a_module_and_a_person_settles_what_is_un
         status = shell("pipeline", "show", "mail", "--json").document
         assert status["status"] == "Needs attention"
         assert "append" in status["issue"]
-        waiting = shell("pipeline", "runs", "mail", "--json").lines[-1]
+        waiting = shell("pipeline", "runs", "mail", "--json").document[-1]
         assert waiting["mutation"] == "uncertain"
         assert "ConnectionError" in shell("pipeline", "runs", "mail", "--limit", "1").out
         shell("pipeline", "resolve", waiting["id"], "happened", '"row 7"')
         _until(shell, "committed")
-    (event,) = shell("pipeline", "events", "mail", "inbox", "--json").lines
+    (event,) = shell("pipeline", "events", "mail", "inbox", "--json").document
     assert event["status"] == "consumed"
 
 
@@ -136,7 +136,7 @@ def _until(shell: Shell, status: str) -> None:
     """Until the last run of the consumer stands so."""
     for _ in range(2_000):
         ended = shell("pipeline", "runs", "mail", "--json", code=None)  # at first there is no such pipeline yet
-        found = [run for run in ended.lines if run["handler"] == "ToSheet"] if ended.code == 0 else []
+        found = [run for run in ended.document if run["handler"] == "ToSheet"] if ended.code == 0 else []
         if found and found[-1]["status"] == status:
             return
     raise AssertionError(f"it did not become {status}")

@@ -77,7 +77,9 @@ def test_a_signal_sent_twice_with_one_message_id_counts_once(served: Served) -> 
     for _ in range(2):
         assert shell("signal", "once", "close", "--message-id", "m-1", "--json").document["accepted"] is True
     shell("start", "Cart", '"bob"', "--id", "once", "--wait")
-    told = [job for turn in shell("history", "once", "--json").lines for job in turn["jobs"] if job["kind"] == "signal"]
+    told = [
+        job for turn in shell("history", "once", "--json").document for job in turn["jobs"] if job["kind"] == "signal"
+    ]
     assert [job["message_id"] for job in told] == ["m-1"]
 
 
@@ -98,7 +100,7 @@ def test_the_history_is_readable_and_its_records_are_json(served: Served) -> Non
     shell("start", "checkout", '{"id": "h", "cents": 1}', "--id", "hist")
     shell("signal", "hist", "approve", "true")
     shell("start", "checkout", '{"id": "h", "cents": 1}', "--id", "hist", "--wait")
-    records = shell("history", "hist", "--json").lines
+    records = shell("history", "hist", "--json").document
     assert [record["turn"] for record in records] == list(range(len(records)))
     kinds = [command["kind"] for record in records for command in record["commands"]]
     assert kinds[:2] == ["schedule_activity", "schedule_activity"]

@@ -8,7 +8,7 @@ import click
 
 from perdure.cli.asking import asks_run, asks_store
 from perdure.cli.opening import with_client
-from perdure.cli.saying import console, print_json_line
+from perdure.cli.saying import console, print_json_list
 
 if TYPE_CHECKING:
     from perdure.engine.descriptions import HistoryTurn
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 def command(id: str, run_id: str | None, last: int | None, store: str, as_json: bool) -> None:
     """Print the turns of the run ID: when, what it was told, what it decided.
 
-    With --json, one record a line, as it is stored, with the attempts behind its answers.
+    With --json, a list of its records, as they are stored, with the attempts behind its answers.
     """
     turns = with_client(store, lambda client: client.handle(id, run_id).history())
     shown = turns[-last:] if last else turns
     if as_json:
-        for turn in shown:
-            print_json_line(_document(turn))
+        print_json_list(_document(turn) for turn in shown)
     else:
         _print(turns, shown)
 

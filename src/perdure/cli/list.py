@@ -8,7 +8,7 @@ import click
 
 from perdure.cli.asking import asks_store
 from perdure.cli.opening import with_client
-from perdure.cli.saying import clean, console, print_json, print_json_line, say
+from perdure.cli.saying import clean, console, print_json, print_json_list, say
 
 if TYPE_CHECKING:
     from perdure.app import Client
@@ -24,7 +24,7 @@ ATTRIBUTES_LENGTH_MAX = 120
 @click.option("--count", "only_count", is_flag=True, help="Print only how many there are.")
 @asks_store
 def command(filter: str, limit: int, only_count: bool, store: str, as_json: bool) -> None:
-    """List runs, the newest first. With --json, one run a line.
+    """List runs, the newest first. With --json, a list of them.
 
     FILTER picks by type, id, status, queue, priority, started, closed, blocked and attributes by their names:
     "status = 'failed' and type = 'checkout' and started > '-1d'".
@@ -38,8 +38,7 @@ def command(filter: str, limit: int, only_count: bool, store: str, as_json: bool
         return
     runs, more = with_client(store, lambda client: _read(client, filter, limit))
     if as_json:
-        for run in runs:
-            print_json_line(run)
+        print_json_list(runs)
     elif runs:
         _print(runs)
     else:

@@ -12,7 +12,7 @@ import click
 
 from perdure.cli.asking import asks_store, read_arguments
 from perdure.cli.opening import with_client
-from perdure.cli.saying import print_json, print_json_line, say
+from perdure.cli.saying import print_json, print_json_list, say
 
 if TYPE_CHECKING:
     from perdure.app import Client
@@ -45,7 +45,7 @@ def _asks_name(command: F) -> F:
 @command.command("list", short_help="List all pipelines, and how each stands.")
 @asks_store
 def list_(store: str, as_json: bool) -> None:
-    """List all pipelines of a store, and how each stands. With --json, one a line."""
+    """List all pipelines of a store, and how each stands. With --json, a list."""
     from perdure.cli.pipeline_page import print_list, status_document
 
     async def look(client: Client) -> list[tuple[str, Any]]:
@@ -53,8 +53,7 @@ def list_(store: str, as_json: bool) -> None:
 
     found = with_client(store, look)
     if _wants_json(as_json):
-        for name, status in found:
-            print_json_line(status_document(name, status))
+        print_json_list(status_document(name, status) for name, status in found)
     else:
         print_list(found)
 
@@ -78,13 +77,12 @@ def show(name: str, store: str, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="The last ones.")
 @asks_store
 def runs(name: str, limit: int, store: str, as_json: bool) -> None:
-    """List the last runs of the handlers of the pipeline NAME, the oldest first. With --json, one a line."""
+    """List the last runs of the handlers of the pipeline NAME, the oldest first. With --json, a list."""
     from perdure.cli.pipeline_page import print_runs
 
     found = with_client(store, lambda client: client.pipelines.runs(name, last=limit))
     if _wants_json(as_json):
-        for run in found:
-            print_json_line(run)
+        print_json_list(found)
     else:
         print_runs(found)
 
@@ -95,14 +93,13 @@ def runs(name: str, limit: int, store: str, as_json: bool) -> None:
 @click.option("--status", type=click.Choice(["pending", "reserved", "consumed", "skipped"]), help="Only these.")
 @asks_store
 def events(name: str, topic: str, status: str | None, store: str, as_json: bool) -> None:
-    """List the events of TOPIC of the pipeline NAME, the oldest first. With --json, one a line."""
+    """List the events of TOPIC of the pipeline NAME, the oldest first. With --json, a list."""
     from perdure.cli.pipeline_page import print_events
 
     found = with_client(store, lambda client: client.pipelines.events(name, topic))
     found = [event for event in found if status in (None, event.status)]
     if _wants_json(as_json):
-        for event in found:
-            print_json_line(event)
+        print_json_list(found)
     else:
         print_events(found)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
 TRAILING = re.compile(r" +$", re.MULTILINE)
@@ -33,6 +35,14 @@ def print_json(value: Any) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_json_list(values: Iterable[Any]) -> None:
+    """One document that is a list, with each of its values on a line of its own."""
+    import msgspec
+
+    lines = [msgspec.json.encode(value).decode() for value in values]
+    click.echo("[\n" + ",\n".join(lines) + "\n]" if lines else "[]")
 
 
 def print_json_line(value: Any) -> None:
