@@ -241,7 +241,7 @@ WORKFLOW_CODE = {
     "tests/testing/test_virtual_programs.py": "its sleeps are on virtual time",
     "tests/testing/test_virtual_outside.py": "its sleeps are on virtual time, or wait while something really goes on",
     "tests/engine/stories.py": "its stories are told on virtual time",
-    "tests/engine/test_boundaries.py": "its stories are told on virtual time",
+    "tests/engine/boundaries.py": "its stories are told on virtual time",
     "tests/crash/driver.py": "it kills a process after a random while, which is what it is for",
     "tests/engine/test_late_looks.py": "its stores answer late in virtual time",
     "tests/pipelines/corpus.py": "its pipelines run on virtual time",
