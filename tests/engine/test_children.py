@@ -19,8 +19,11 @@ from perdure import (
     child,
     continue_as_new,
     parallel,
+    race,
     receive,
     run_of,
+    set_state,
+    shielded,
     sleep,
     workflow,
 )
@@ -202,6 +205,65 @@ async def test_children_of_an_earlier_generation_end_with_the_last_one(
         assert await handle.result() == "done"
         await asyncio.sleep(1)
         assert await e.count(f"type = 'approval' and status = '{status}'") == 3
+
+
+@activity
+async def tidied(what: str) -> str:
+    return what
+
+
+@workflow
+async def tidy(name: str) -> None:
+    try:
+        await sleep("10d")
+    finally:
+        async with shielded():
+            await sleep(60)
+            set_state("tidied", await tidied(name))
+
+
+@workflow
+async def tidy_parent(name: str) -> None:
+    try:
+        await parallel(child(tidy, name, id=f"{name}-0"), child(tidy_leaf, name, id=f"{name}-1"))
+    finally:
+        async with shielded():
+            await sleep(1)
+
+
+@workflow
+async def tidy_leaf(name: str) -> None:
+    await child(tidy, name, id=f"{name}-2")
+
+
+async def test_cancelling_a_tree_lets_all_of_it_clean_up(engine: Opened) -> None:
+    """Rules M6, M7: also what takes longer than the clean-up of its parent."""
+    async with engine(workflows=[tidy_parent, tidy_leaf, tidy], activities=[tidied]) as e:
+        handle = await e.start(tidy_parent, "tree")
+        await asyncio.sleep(5)
+        await handle.cancel()
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        await asyncio.sleep(100)
+        for name in ("tree-0", "tree-2"):
+            assert await e.handle(name).state() == {"tidied": "tree"}
+        assert [(await e.handle(f"tree-{i}").describe()).status for i in range(3)] == ["cancelled"] * 3
+
+
+async def test_a_child_that_loses_a_race_cleans_up_though_its_parent_has_ended(engine: Opened) -> None:
+    """Rules M6, M7."""
+
+    @workflow
+    async def quickest() -> int:
+        won, _ = await race(child(tidy, "loser", id="loser"), sleep(5))
+        child(tidy, "left", id="left")
+        return won
+
+    async with engine(workflows=[quickest, tidy], activities=[tidied]) as e:
+        assert await e.run(quickest) == 1
+        await asyncio.sleep(100)
+        assert [(await e.handle(id).describe()).status for id in ("loser", "left")] == ["cancelled", "terminated"]
+        assert await e.handle("loser").state() == {"tidied": "loser"}
 
 
 async def test_terminating_a_tree_ends_all_of_it(engine: Opened) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from perdure.errors import AlreadyExists, Failure
 from perdure.model.jobs import Cancelled, CancelRequested, Failed, PromiseRejected, PromiseResolved, Resolved
 from perdure.model.turns import Answered
-from perdure.stores.records import Attempt, Closing, NewRun, Settlement, Task
+from perdure.stores.records import Attempt, Closing, NewRun, ParentClose, Settlement, Task, TurnCommit
 
 _write = msgspec.json.encode
 
@@ -72,6 +72,16 @@ def ended_job(seq: int, workflow_id: str, closing: Closing) -> bytes:
     failure = None if closing.result is None else msgspec.json.decode(closing.result, type=Failure | None)
     failure = failure or Failure(FAILURES.get(closing.status, "Failed"), f"the run {workflow_id!r} is {closing.status}")
     return _write(Failed(seq, failure))
+
+
+def cancelling(commit: TurnCommit) -> frozenset[str]:
+    """The workflow ids of the children that this turn asks to cancel: jobs to which no answer is wanted (M6)."""
+    return frozenset(sent.workflow_id for sent in commit.sent if sent.seq is None)
+
+
+def ends_at_once(policy: ParentClose, closing: Closing) -> bool:
+    """Whether a child ends with its parent; that of a cancelled one is asked to cancel, so that it cleans up (M7)."""
+    return policy == "terminate" and closing.status != "cancelled"
 
 
 def parent_cancels(parent: NewRun) -> bytes:

@@ -6,7 +6,7 @@ In:  memory.turns commits what a turn orders; memory.runs ends runs from outside
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
@@ -86,8 +86,10 @@ class Others:
         """The answer to something that this run has asked for."""
         self._state.accept(self._state.rows.runs[run], new_message(job, self._now), answers=True)
 
-    def end(self, run: Run, closing: Closing, spare: frozenset[str] = frozenset()) -> None:
-        """End a run and, level by level, those that shall end with it."""
+    def end(
+        self, run: Run, closing: Closing, spare: frozenset[str] = frozenset(), cancelling: Container[str] = ()
+    ) -> None:
+        """End a run and, level by level, those that shall end with it; a child that is cancelling does so by itself."""
         ending = deque([(run, closing)])
         while ending:
             run, closing = ending.popleft()
@@ -98,7 +100,8 @@ class Others:
                 if closing.status != "continued":
                     self._tell_parent(run, closing)
                     self._close_updates(run)
-                    ending.extend((child, answers.parent_ended(run.facts)) for child in self._children_to_end(run))
+                    children = self._children_to_end(run, closing, cancelling)
+                    ending.extend((child, answers.parent_ended(run.facts)) for child in children)
                 self.ended += 1
         self.ended -= 1
 
@@ -136,14 +139,14 @@ class Others:
             if update.answer is None:
                 update.answer = answers.unanswered(id, run.facts.workflow_id)
 
-    def _children_to_end(self, run: Run) -> list[Run]:
+    def _children_to_end(self, run: Run, closing: Closing, cancelling: Container[str]) -> list[Run]:
         """The children of all its generations that end with it; those that shall only cancel are told so."""
         found: list[Run] = []
         for child in children_of(self._state, self._state.generations[chain_of(run.facts)]):
             policy = child.facts.parent.close if child.facts.parent is not None else "abandon"
-            if child.status != "running" or policy == "abandon":
+            if child.status != "running" or policy == "abandon" or child.facts.workflow_id in cancelling:
                 continue
-            if policy == "terminate":
+            if answers.ends_at_once(policy, closing):
                 found.append(child)
             else:
                 self._tell(child, answers.parent_cancels(run.facts))

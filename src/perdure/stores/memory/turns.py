@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from perdure.errors import InternalError, LeaseLost, NondeterminismError, UsageError
-from perdure.stores.answers import cancelled_job
+from perdure.stores.answers import cancelled_job, cancelling
 from perdure.stores.checks import verify_chain
 from perdure.stores.event_records import TurnEvent
 from perdure.stores.memory.others import Others
@@ -201,7 +201,7 @@ def _commit_orders(state: State, commit: TurnCommit, others: Others) -> Others:
     if commit.closing is not None and commit.successor is not None:
         others.continue_as(run, commit.closing, commit.successor, spare)
     elif commit.closing is not None:
-        others.end(run, commit.closing, spare)
+        others.end(run, commit.closing, spare, cancelling(commit))
     return others
 
 

@@ -78,8 +78,10 @@ class Others:
 
     # --- ends -------------------------------------------------------------------------------
 
-    def end(self, run: Standing, closing: Closing, spared: Container[str] = ()) -> None:
-        """End a run and, level by level, those that shall end with it."""
+    def end(
+        self, run: Standing, closing: Closing, spared: Container[str] = (), cancelling: Container[str] = ()
+    ) -> None:
+        """End a run and, level by level, those that shall end with it; a child that is cancelling does so by itself."""
         self._loaded.setdefault(run.number, run)
         ending = deque([(run, closing)])
         while ending:
@@ -90,7 +92,8 @@ class Others:
                 if closing.status != "continued":
                     self._tell_parent(run, closing)
                     self._close_updates(run)
-                    ending.extend((child, answers.parent_ended(run.facts)) for child in self._children_to_end(run))
+                    children = self._children_to_end(run, closing, cancelling)
+                    ending.extend((child, answers.parent_ended(run.facts)) for child in children)
                 self.ended += 1
         self.ended -= 1
 
@@ -130,7 +133,7 @@ class Others:
             answer = answers.unanswered(update.id, run.facts.workflow_id)
             messages.answer_update(self._access, run, update.id, answer)
 
-    def _children_to_end(self, run: Standing) -> list[Standing]:
+    def _children_to_end(self, run: Standing, closing: Closing, cancelling: Container[str]) -> list[Standing]:
         """The children of all its generations that end with it; those that shall only cancel are told so."""
         found: list[Standing] = []
         generations = [run.chain]
@@ -141,7 +144,9 @@ class Others:
             policy = "abandon" if child is None or child.facts.parent is None else child.facts.parent.close
             if child is None or not child.state.running or policy == "abandon":
                 continue
-            if policy == "terminate":
+            if child.facts.workflow_id in cancelling:
+                continue
+            if answers.ends_at_once(policy, closing):
                 found.append(child)
             else:
                 self._note(child, self._tell(child, answers.parent_cancels(run.facts)))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
+from perdure.stores.answers import cancelling
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
 from perdure.stores.sqlite import attributes, events, leases, messages, sql, states, tasks
@@ -145,7 +146,7 @@ def _order(access: Access, state: State, commit: TurnCommit, claims: Sequence[st
     if commit.closing is not None and commit.successor is not None:
         others.continue_as(own, commit.closing, commit.successor, spared)
     elif commit.closing is not None:
-        others.end(own, commit.closing, spared)
+        others.end(own, commit.closing, spared, cancelling(commit))
     others.save()
     return others
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perdure.stores.port import Store
-from perdure.stores.records import Closing, Committed, Run, Status
+from perdure.stores.records import Closing, Committed, Run, Sent, Status
 from perdure.testing.conformance.expecting import NotConforming, only, same
 from perdure.testing.conformance.making import a_child, a_commit, a_start, a_successor, a_task, an_id
 from perdure.testing.conformance.stage import Stores, Worker, begin, hire, numbers, reread, workflow_ids
@@ -178,6 +178,26 @@ async def children_may_be_told_to_cancel_with_their_parent(stores: Stores) -> No
     job = only(await _told(store, asked))
     same((job["kind"], await reread(store, left)), ("cancel", left))
     same(numbers(await worker.claim()), [asked.number])
+
+
+async def children_of_a_parent_that_ends_cancelled_are_told_to_cancel(stores: Stores) -> None:
+    """With the policy `terminate` as well, so that they clean up (M6, M7)."""
+    store, worker, run = await _family(stores, "c-0")
+    asked = await worker.commit(await worker.own(await store.get_run("c-0")), park=True)
+    answer = await worker.try_commit(run, closing=Closing("cancelled"))
+    same(isinstance(answer, Committed) and answer.ended, 0)
+    same(only(await _told(store, asked))["kind"], "cancel")
+    same(numbers(await worker.claim()), [asked.number])
+
+
+async def a_child_that_the_last_turn_cancels_ends_by_itself(stores: Stores) -> None:
+    """It is told once, and its sisters end with their parent (M6, M7)."""
+    store, worker, run = await _family(stores, "c-0", "c-1")
+    asked = await worker.commit(await worker.own(await store.get_run("c-0")), park=True)
+    cancels = Sent(workflow_id="c-0", job=b'{"kind":"cancel","reason":"lost"}')
+    answer = await worker.try_commit(run, sent=(cancels,), closing=DONE)
+    same(isinstance(answer, Committed) and answer.ended, 1)
+    same((only(await _told(store, asked))["reason"], (await store.get_run("c-1")).status), ("lost", "terminated"))
 
 
 async def the_end_of_a_child_that_ended_before_is_left_alone(stores: Stores) -> None:
