@@ -66,6 +66,32 @@ async def test_pause_and_resume(engine: Callable[..., Any]) -> None:
         assert len(desk.rows) == 5
 
 
+async def test_a_topic_is_published_to_by_its_name(engine: Callable[..., Any]) -> None:
+    """L1: for a client that has no declaration at hand."""
+    desk = Desk()
+    other = Pipeline("other")
+    other.consumer(other.topic("rows", int))(Reserver)
+    async with engine(pipelines=[mail_to_sheet(desk), other]) as running:
+        await asyncio.sleep(1)
+        assert await running.pipelines.publish("inbox", {"id": "x", "subject": "by name"}, message_id="x")
+        assert not await running.pipelines.publish("inbox", Email("x", "again"), message_id="x")
+        await asyncio.sleep(1)
+        assert desk.rows[-1][1] in ("by name", "again")
+        with pytest.raises(InvalidValue, match="mail, other have a topic 'rows' each"):
+            await running.pipelines.publish("rows", 1)
+        with pytest.raises(NotFound, match="there is no topic 'nowhere'"):
+            await running.pipelines.publish("nowhere", 1)
+        with pytest.raises(InvalidValue, match="or by its name"):
+            await running.pipelines.publish(5, 1)
+
+
+class Reserver:
+    """A consumer that reserves nothing."""
+
+    async def prepare(self, ctx: Any, state: Any) -> Prepared:
+        return Prepared()
+
+
 async def test_a_timeout_of_a_mutation_is_uncertain(engine: Callable[..., Any]) -> None:
     """L3: whatever the handler makes of it."""
     mail = Pipeline("mail")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast, overload
 
 from perdure import codec
 from perdure.clock import Clock, moment_of
-from perdure.errors import InvalidValue
+from perdure.errors import InvalidValue, NotFound
 from perdure.model.ids import check_id
 from perdure.pipelines import scheduling
 from perdure.pipelines.declare import Pipeline
@@ -100,19 +100,26 @@ class Pipelines:
         await self._store.pause_pipeline(_name(name), False)
         self._tell(name)
 
-    async def publish(self, topic: Topic[T], payload: T, message_id: str | None = None) -> bool:
-        """Publish an event from outside; whether it is new (L1). `NotFound` before the pipeline was deployed."""
-        return await self.publish_many(topic, {self._new_id() if message_id is None else message_id: payload}) == 1
+    @overload
+    async def publish(self, topic: Topic[T], payload: T, message_id: str | None = None) -> bool: ...
+    @overload
+    async def publish(self, topic: str, payload: object, message_id: str | None = None) -> bool: ...
+    async def publish(self, topic: Topic[Any] | str, payload: Any, message_id: str | None = None) -> bool:
+        """Publish an event from outside; whether it is new (L1). `NotFound` before the pipeline was deployed.
 
-    async def publish_many(self, topic: Topic[T], payloads: Mapping[str, T]) -> int:
+        By its name alone, a topic is looked up among all pipelines, and its type is not known.
+        """
+        payloads = {self._new_id() if message_id is None else message_id: payload}
+        return await self.publish_many(topic, payloads) == 1
+
+    async def publish_many(self, topic: Topic[T] | str, payloads: Mapping[str, T]) -> int:
         """Publish events by their message ids, in their order, all of them or none; how many are new (L1)."""
-        if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidValue(f"a topic is given as pipeline.topic(…) made it, not as {topic!r}")
-        events = [_event(topic, id, payload) for id, payload in payloads.items()]
-        new = sum(await self._store.publish_events(topic.pipeline, events))
+        found = await self._find(topic)
+        events = [_event(found, id, payload) for id, payload in payloads.items()]
+        new = sum(await self._store.publish_events(found.pipeline, events))
         host = self._host()
         if new and host is not None:
-            host.published(topic.pipeline, (topic.name,))
+            host.published(found.pipeline, (found.name,))
         return new
 
     async def resolve(self, run_id: str, answer: str, result: Any = None) -> None:
@@ -171,6 +178,21 @@ class Pipelines:
             found += [seen_event(one, type) for one in page]
             last = page[-1].number
         return found
+
+    async def _find(self, topic: Topic[Any] | str) -> Topic[Any]:
+        if isinstance(topic, Topic):
+            return topic
+        if not isinstance(topic, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidValue(f"a topic is given as pipeline.topic(…) made it, or by its name, not as {topic!r}")
+        name = _topic(topic)
+        having = [row.name for row in await self._store.list_pipelines() if name in row.topics]
+        if not having:
+            raise NotFound(f"there is no topic {name!r}: deploy its pipeline first; nothing was written")
+        if len(having) > 1:
+            raise InvalidValue(
+                f"the pipelines {', '.join(having)} have a topic {name!r} each: give it as pipeline.topic(…) made it"
+            )
+        return Topic[Any](having[0], name, cast("type[Any]", Any), "")
 
     def _now(self) -> datetime:
         return moment_of(self._clock.now_us())
