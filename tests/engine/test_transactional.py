@@ -24,6 +24,7 @@ from perdure import (
     transient,
     workflow,
 )
+from perdure.pipelines import Pipeline
 from perdure.stores.sqlite.transactions import our_tables
 from tests.engine.performing import pause
 from tests.engine.transacting import CREATE, INSERT, ledger, played, read, transactional, url_of
@@ -199,6 +200,8 @@ def test_the_tables_that_are_ours_are_all_there_are(path: Path) -> None:
 def test_engine_calls_inside_are_refused(path: Path) -> None:
     """E5: they would wait for the transaction that they are in."""
     engines: list[Any] = []
+    mail = Pipeline("mail")
+    inbox = mail.topic("inbox", int)
 
     async def work() -> list[str]:
         await transaction().execute(CREATE)
@@ -213,6 +216,14 @@ def test_engine_calls_inside_are_refused(path: Path) -> None:
             lambda: e.resolve_promise("p"),
             lambda: e.complete_activity("a.b"),
             lambda: handle.resolve_activity("key", "happened"),
+            lambda: e.pipelines.deploy(mail),
+            lambda: e.pipelines.run_now("mail"),
+            lambda: e.pipelines.pause("mail"),
+            lambda: e.pipelines.resume("mail"),
+            lambda: e.pipelines.publish(inbox, 1),
+            lambda: e.pipelines.publish_many(inbox, {"m": 1}),
+            lambda: e.pipelines.resolve("run", "skip"),
+            lambda: e.pipelines.skip_event("mail", "inbox", "m"),
         ):
             with pytest.raises(UsageError, match="within a transactional activity") as error:
                 await call()
@@ -230,7 +241,7 @@ def test_engine_calls_inside_are_refused(path: Path) -> None:
             await pause(0.01)
         return await work()
 
-    assert len(played(path, late, act)) == 8
+    assert len(played(path, late, act)) == 16
 
 
 def test_engine_calls_from_a_thread_are_refused_too(path: Path) -> None:

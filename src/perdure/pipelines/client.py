@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast, overload
 
 from perdure import codec
 from perdure.clock import Clock, moment_of
+from perdure.define.performing import refuse_in_transaction
 from perdure.errors import InvalidValue, NotFound
 from perdure.model.ids import check_id
 from perdure.pipelines import scheduling
@@ -78,6 +79,7 @@ class Pipelines:
 
         A live worker that owns the pipeline elsewhere keeps what it has: nothing changes then (L9).
         """
+        refuse_in_transaction("deploying a pipeline")
         valid, host = validate(pipeline), self._host()
         if host is not None:
             return await host.deploy(valid)
@@ -85,6 +87,7 @@ class Pipelines:
 
     async def run_now(self, name: str) -> None:
         """Queue every producer (L10). `UsageError` while anything is active or paused; `NotFound`."""
+        refuse_in_transaction("running a pipeline now")
         state = declared_state(await self._store.view_pipeline(_name(name)), self._policy)
         state = scheduling.run_now(state, self._now())
         await self._store.queue_producers(name, {one.name: times_of(one) for one in state.producers})
@@ -92,11 +95,13 @@ class Pipelines:
 
     async def pause(self, name: str) -> None:
         """Stop it: what runs is finished, and nothing starts. `NotFound`."""
+        refuse_in_transaction("pausing a pipeline")
         await self._store.pause_pipeline(_name(name), True)
         self._tell(name)
 
     async def resume(self, name: str) -> None:
         """Lift `pause`, and nothing else: a run that blocks still does (L11). `NotFound`."""
+        refuse_in_transaction("resuming a pipeline")
         await self._store.pause_pipeline(_name(name), False)
         self._tell(name)
 
@@ -114,6 +119,7 @@ class Pipelines:
 
     async def publish_many(self, topic: Topic[T] | str, payloads: Mapping[str, T]) -> int:
         """Publish events by their message ids, in their order, all of them or none; how many are new (L1)."""
+        refuse_in_transaction("publishing an event")
         found = await self._find(topic)
         events = [_event(found, id, payload) for id, payload in payloads.items()]
         new = sum(await self._store.publish_events(found.pipeline, events))
@@ -127,6 +133,7 @@ class Pipelines:
 
         `NotFound`; `InvalidValue` for another word; `UsageError` where it does not fit the run.
         """
+        refuse_in_transaction("resolving a run of a pipeline")
         run = await self._store.get_handler_run(check_id(run_id, "the id of a run"))
         settled = read_answer(answer, run.mutation, reconciles=True, result=result)
         decision = Decision(
@@ -141,6 +148,7 @@ class Pipelines:
 
     async def skip_event(self, name: str, topic: str | Topic[Any], message_id: str) -> None:
         """Have a pending event skipped. `NotFound`; `UsageError` for one that is reserved or done."""
+        refuse_in_transaction("skipping an event")
         await self._store.skip_event(_name(name), _topic(topic), check_id(message_id, "message_id"))
         self._tell(name)
 
