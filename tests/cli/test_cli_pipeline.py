@@ -36,6 +36,12 @@ class ToSheet:
 """
 
 
+def test_doctor_counts_what_it_has_verified_of_pipelines(deployed: Shell) -> None:
+    assert "0 questions, 1 pipeline, 0 handler runs, 2 events" in deployed("doctor").out
+    counts = deployed("doctor", "--json").document["counts"]
+    assert (counts["pipelines"], counts["handler_runs"], counts["events"]) == (1, 0, 2)
+
+
 @pytest.fixture
 def deployed(shell: Shell) -> Shell:
     """A pipeline that nobody runs, with two events."""

@@ -147,7 +147,8 @@ def _print(report: Report) -> None:
 
 
 def _counted(number: Any, what: str) -> str:
-    return f"{number:,} {what.removesuffix('s') if number == 1 else what}"
+    words = what.replace("_", " ")
+    return f"{number:,} {words.removesuffix('s') if number == 1 else words}"
 
 
 def _told(one: Finding) -> Any:

@@ -335,5 +335,8 @@ class Store(RunStore, TurnStore, MessageStore, TaskStore, LeaseStore, QuestionSt
         ...
 
     async def counts(self) -> Mapping[str, Any]:
-        """How many there are, for people: runs, turns, messages, tasks, leases, questions."""
+        """How many there are, for people, by these names in this order.
+
+        runs, turns, messages, tasks, leases, questions, pipelines, handler_runs, events.
+        """
         ...

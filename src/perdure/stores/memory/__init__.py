@@ -21,6 +21,7 @@ from perdure.stores.memory.events import MemoryEvents
 from perdure.stores.memory.handler_runs import MemoryHandlerRuns
 from perdure.stores.memory.leases import MemoryLeases, MemoryQuestions
 from perdure.stores.memory.messages import MemoryMessages
+from perdure.stores.memory.pipeline_rows import pipeline_rows
 from perdure.stores.memory.pipelines import MemoryPipelines
 from perdure.stores.memory.runs import MemoryRuns
 from perdure.stores.memory.state import Holder, Rows, State
@@ -95,7 +96,7 @@ class MemoryStore(
 
     async def counts(self) -> Mapping[str, Any]:
         with self._reading() as state:
-            rows = state.rows
+            rows, pipelines = state.rows, pipeline_rows(state)
             return {
                 "runs": len(rows.runs),
                 "turns": sum(map(len, rows.turns.values())),
@@ -103,6 +104,9 @@ class MemoryStore(
                 "tasks": len(rows.tasks),
                 "leases": len(rows.leases),
                 "questions": len(rows.questions),
+                "pipelines": len(pipelines.pipelines),
+                "handler_runs": len(pipelines.runs),
+                "events": sum(len(topic.events) for topic in pipelines.topics.values()),
             }
 
 

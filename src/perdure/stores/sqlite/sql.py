@@ -137,6 +137,7 @@ SET_COUNTER = "update counters set last = ?2, amount = ?3, seal = ?4 where name 
 INSERT_COUNTER = "insert into counters values (?,?,?,?)"
 COUNTS = """
 select (select count(*) from states), (select count(*) from turns), (select count(*) from messages),
-    (select count(*) from tasks), (select count(*) from leases), (select count(*) from questions)"""
+    (select count(*) from tasks), (select count(*) from leases), (select count(*) from questions),
+    (select count(*) from pipelines), (select count(*) from handler_runs), (select count(*) from events)"""
 
 STRUCTURE = "pragma integrity_check(100)"

@@ -186,4 +186,5 @@ class SqliteStore(
 def _counts(access: Access) -> dict[str, Any]:
     row = access.row(sql.COUNTS)
     assert row is not None
-    return dict(zip(("runs", "turns", "messages", "tasks", "leases", "questions"), row, strict=True))
+    of_runs = ("runs", "turns", "messages", "tasks", "leases", "questions")
+    return dict(zip((*of_runs, "pipelines", "handler_runs", "events"), row, strict=True))

@@ -30,6 +30,17 @@ async def a_deploy_makes_every_producer_due_and_every_consumer_dirty(stores: Sto
     await world.check()
 
 
+async def pipelines_their_runs_and_events_are_counted(stores: Stores) -> None:
+    """`counts` tells people how many there are, whatever became of them."""
+    world = await World.of(stores)
+    await world.begin()
+    await world.prepare("a")
+    await world.commit()
+    await world.begin("r2")
+    counted = await world.store.counts()
+    same([counted[kind] for kind in ("pipelines", "handler_runs", "events", "runs")], [1, 2, 3, 0])
+
+
 async def a_changed_declaration_keeps_states_wake_times_and_events(stores: Stores) -> None:
     """L2."""
     world = await World.of(stores)
