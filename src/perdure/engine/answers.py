@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Generator
 
 import msgspec
 
-from perdure.engine.closings import give_up
-from perdure.errors import PerdureError
+from perdure.engine.looks import Look, give_up
 from perdure.model.turns import Answered
 from perdure.stores.port import Store
 
-logger = logging.getLogger("perdure.engine")
 read_answer = msgspec.json.Decoder(Answered).decode
-RETRY_SECONDS = 0.5
 
 
 class Answers:
@@ -28,8 +24,7 @@ class Answers:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: dict[tuple[str, str], tuple[str, list[asyncio.Future[Answered]]]] = {}
-        self._look: asyncio.Task[None] | None = None
-        self._again = False
+        self._look = Look(self._read, lambda: bool(self._waiting), "whether an update was answered")
 
     @contextlib.contextmanager
     def expected(
@@ -60,32 +55,15 @@ class Answers:
 
     def look(self) -> None:
         """Somebody may have answered what is waited for."""
-        self._again = True
-        if self._waiting and self._look is None:
-            self._look = asyncio.get_running_loop().create_task(self._look_up(), name="perdure answers")
-            self._look.add_done_callback(self._looked)
+        self._look.ask()
 
     async def stop(self) -> None:
         """End; nobody is told any more, and who waits is told that."""
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait([self._look])
+        await self._look.stop()
         give_up([told for _, waiting in self._waiting.values() for told in waiting], self._store)
 
-    async def _look_up(self) -> None:
-        while self._again and self._waiting:
-            self._again = False
-            try:
-                for (chain, update_id), (workflow_id, _) in list(self._waiting.items()):
-                    answer = await self._store.get_answer(workflow_id, chain, update_id)
-                    if answer is not None:
-                        self.tell(chain, read_answer(answer))
-            except PerdureError as error:
-                logger.error("whether an update was answered could not be read: %s", error)
-                self._again = True
-                await asyncio.sleep(RETRY_SECONDS)
-
-    def _looked(self, task: asyncio.Task[None]) -> None:
-        self._look = None
-        if self._again and not task.cancelled():  # somebody asked when it had just come to its end
-            self.look()
+    async def _read(self) -> None:
+        for (chain, update_id), (workflow_id, _) in list(self._waiting.items()):
+            answer = await self._store.get_answer(workflow_id, chain, update_id)
+            if answer is not None:
+                self.tell(chain, read_answer(answer))
