@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -122,6 +123,26 @@ def test_k17_answers_that_decide_a_join_beat_a_cancellation_of_the_same_turn(ord
         assert h.status == status
         assert [seq for kind, seq in brief(turn) if kind == "cancel_activity"] == list(range(count - 1))
         check_replay(h)
+
+
+class Stubborn(asyncio.Future[None]):
+    """A future of the author's own that ends when it is cancelled, and raises all the same."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        self.set_result(None)
+        raise ValueError("not cancelled")
+
+
+def test_p6_a_branch_that_ends_while_the_end_of_another_raises_counts() -> None:
+    """P6: both end in one round; what the first of them sets off fails, and is reported."""
+
+    def make(number: int) -> Any:
+        return Stubborn(loop=asyncio.get_running_loop()) if number == 2 else branch(number)
+
+    h = joining(3, "first", make)
+    h.activate(resolve(0, 10), resolve(1, 11))
+    assert h.result == 10
+    assert [report for report in h.reports if "not cancelled" in report]
 
 
 def test_p6_a_thousand_branches_join() -> None:

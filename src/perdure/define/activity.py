@@ -30,6 +30,7 @@ Cancellation = Literal["try", "wait", "abandon"]
 Effect = Literal["repeatable", "transactional", "ask"]
 Place = Literal["thread", "process"]
 DURATIONS = frozenset({"timeout", "schedule_to_start", "schedule_to_close", "heartbeat"})
+NO_OPTIONS: dict[str, Any] = {}  # of a call that sets none, and of every such call
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "cancellation": ("try", "wait", "abandon"),
     "effect": ("repeatable", "transactional", "ask"),
@@ -80,7 +81,7 @@ class Activity(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
         """In a workflow: schedule it now. Elsewhere: run it (a plain `def` in a thread)."""
-        return self._call({}, args, kwargs)
+        return self._call(NO_OPTIONS, args, kwargs)
 
     def options(self, **options: Unpack[CallOptions]) -> Callable[P, asyncio.Future[R]]:
         """The same activity, with options that belong to this call only and are part of its identity (K10)."""

@@ -10,14 +10,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.kernel.cancellation import cancel_scope
 from perdure.kernel.desk import Desk
-from perdure.kernel.entries import Ending
-from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint
+from perdure.kernel.futures import AsyncioFuture, CancelledError, Joint, UnitTask
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import BRANCH, Unit
 from perdure.kernel.waiting import described
@@ -52,17 +51,13 @@ class Fork:
         self._desk = desk
         self._call = call
         self._join = join
-        self.ended: list[int] = []
+        self.ended: dict[int, None] = {}  # in the order in which they did
         self.futures: list[AsyncioFuture[Any]] = []
-        self._scopes: list[Scope | None] = []
-        self._units: list[Unit | None] = []
         self._failure: BaseException | None = None
-        self._noted: set[int] = set()
-        self._note = self._note_end  # bound once, not for every branch
         self._settled = False
         self._stopped = False
         try:
-            self._parent = desk.acting(call)
+            self.parent = desk.acting(call)
             for number, branch in enumerate(branches):
                 if type(branch) is not CoroutineType:
                     check_branch(branch, call, number)
@@ -70,22 +65,18 @@ class Fork:
         except BaseException:
             discard(branches)
             raise
-        self._scope = desk.scope()
-        self._where = desk.where()
-        self._incarnation = self._parent.branchings
-        self._parent.branchings += 1
+        self._incarnation = self.parent.branchings
+        self.parent.branchings += 1
         self.joint = Joint(desk.loop, lambda: self.what, self._stop)
-        for number, branch in zip(numbers or range(len(branches)), branches, strict=True):
-            self._start(number, branch)
-        self._watch()
+        self._start(numbers or range(len(branches)), branches)
 
     @property
     def what(self) -> str:
         """What it waits for, in words."""
         open_branches = [
-            str(unit or described(self.futures[number]) or f"branch {number}")
-            for number, unit in enumerate(self._units)
-            if not self.futures[number].done()
+            future.unit.text if self._began(future) else described(future) or f"branch {number}"
+            for number, future in enumerate(self.futures)
+            if not future.done()
         ]
         return f"{self._call}: {', '.join(open_branches)}"
 
@@ -94,46 +85,52 @@ class Fork:
         await self.joint
         if self._failure is not None:
             raise self._failure
-        return self.ended[: self._needed]
+        return list(self.ended)[: self._needed]
 
-    def _start(self, number: int, branch: Branch) -> None:
-        coroutine = branch
-        if type(branch) is not CoroutineType:
-            if is_future(branch):
-                self.futures.append(branch)
-                self._scopes.append(None)
-                self._units.append(None)
-                return
-            coroutine = run_callable(branch)
-        unit = self._parent.child(BRANCH, number, self._incarnation)
-        unit.where = self._where
-        scope = Scope(self._scope)
-        task = self._desk.loop.spawn(coroutine, unit, scope)
-        task.ending = Ending(self._parent, self._note, len(self.futures))
-        self.futures.append(task)
-        self._scopes.append(scope)
-        self._units.append(unit)
+    def _start(self, numbers: Iterable[int], branches: Sequence[Branch]) -> None:
+        spawn = self._desk.loop.spawn
+        scope = self._desk.scope()
+        where = self._desk.where()
+        given: list[int] = []
+        for place, (number, branch) in enumerate(zip(numbers, branches, strict=True)):
+            coroutine = branch
+            if type(branch) is not CoroutineType:
+                if is_future(branch):
+                    self.futures.append(branch)
+                    given.append(place)
+                    continue
+                coroutine = run_callable(branch)
+            unit = self.parent.child(BRANCH, number, self._incarnation)
+            unit.where = where
+            task = spawn(coroutine, unit, Scope(scope))
+            task.fork = self
+            task.number = place
+            self.futures.append(task)
+        self._watch(given)
 
-    def _watch(self) -> None:
+    def _watch(self, given: Sequence[int]) -> None:
         if not self.futures:
             self.joint.set_result(None)
-        given = [number for number, unit in enumerate(self._units) if unit is None]
         self._note_ends(given)  # the others have not had a step yet
         for number in given:
-            if number not in self._noted:
-                self.futures[number].add_done_callback(lambda _future, number=number: self._note_end(number))
+            if number not in self.ended:
+                self.futures[number].add_done_callback(lambda _future, number=number: self.note_end(number))
+
+    def _began(self, future: AsyncioFuture[Any]) -> TypeGuard[UnitTask]:
+        """Whether it is a branch that runs in a unit and a scope of its own, and not a future that was given."""
+        return type(future) is UnitTask and future.fork is self
 
     def _note_ends(self, numbers: Iterable[int]) -> None:
         """Note which of these have ended, in the order in which they did (K13)."""
         done = [number for number in numbers if self.futures[number].done()]
         for number in sorted(done, key=lambda number: getattr(self.futures[number], "settled_as", 0)):
-            self._note_end(number)
+            self.note_end(number)
 
-    def _note_end(self, number: int) -> None:
-        if number in self._noted:
+    def note_end(self, number: int) -> None:
+        """A branch has ended: that may decide the join."""
+        if number in self.ended:
             return
-        self._noted.add(number)
-        self.ended.append(number)
+        self.ended[number] = None
         if not self._settled:
             error = None if self._join.tolerant else error_of(self.futures[number])
             if error is not None:
@@ -151,13 +148,12 @@ class Fork:
         if len(kept) == len(self.futures):
             return
         for number, future in enumerate(self.futures):
-            scope = self._scopes[number]
             if number in kept:
                 continue
-            if scope is None:
+            if not self._began(future):
                 future.cancel()  # an answer that was served and not read goes back
             elif not future.done():
-                cancel_scope(self._desk, scope, f"the {self._call} was decided")
+                cancel_scope(self._desk, future.base, f"the {self._call} was decided")
 
     def _stop(self) -> bool:
         """The join is cancelled from outside: so are the branches. False if answers that are there decide it (K17)."""
@@ -242,9 +238,10 @@ def is_future(branch: object) -> bool:
 
 def error_of(future: AsyncioFuture[Any]) -> BaseException | None:
     """How a future that is done failed; None if it has a value."""
-    if future.cancelled():
+    try:
+        return future.exception()
+    except CancelledError:
         return CancelledError()
-    return future.exception()
 
 
 def merge(values: Sequence[Any], settle: Callable[[Any, Any, Any], Any] | None) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""Entries: what stands in a unit's queue beside its tasks: callbacks, delayed ones, and the news that a branch ended.
+"""Entries: what stands in a unit's queue beside its tasks: callbacks, delayed ones, and the news that branches ended.
 
 kernel.loop queues and runs them.
 """
@@ -69,16 +69,26 @@ class DelayHandle(Callback):
                 self.loop.cancel_delay(self)
 
 
-class Ending:
-    """What a unit is to do when a branch of its own has ended: shorter than a callback, for there are many."""
+class Forked(Protocol):
+    """Who is told that branches have ended: kernel.branches."""
 
-    __slots__ = ("call", "number", "unit")
+    parent: Unit
 
-    def __init__(self, unit: Unit, call: Callable[[int], None], number: int) -> None:
-        self.unit = unit
-        self.call = call
-        self.number = number
+    def note_end(self, number: int) -> None: ...
+
+
+class Endings:
+    """What a unit is to do when branches of its own have ended: one entry for all that end in a row, for many do."""
+
+    __slots__ = ("_left", "fork", "numbers")
+
+    def __init__(self, fork: Forked, number: int) -> None:
+        self.fork = fork
+        self.numbers = [number]
+        self._left = iter(self.numbers)
 
     def run(self) -> None:
-        """Tell it which one."""
-        self.call(self.number)
+        """Tell it which ones. If that raises, it is to be run again, for those that are left."""
+        note_end = self.fork.note_end
+        for number in self._left:
+            note_end(number)

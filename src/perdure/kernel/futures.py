@@ -16,13 +16,19 @@ from contextvars import Context, copy_context
 from typing import Any, Protocol
 
 from perdure.errors import SchedulerViolation
-from perdure.kernel.entries import DelayHandle, Ending
+from perdure.kernel.entries import DelayHandle, Forked
 from perdure.kernel.innards import CLEANING_UP, ENTER_TASK, LEAVE_TASK, LOCK_ACQUIRE, WAITING_FOR_CONDITION, chain_of
 from perdure.kernel.scopes import Scope
 from perdure.kernel.units import UNIT, Unit
 
 CancelledError = asyncio.CancelledError
 AsyncioFuture = asyncio.Future
+
+# What asyncio does, without asking who does it.
+INIT = asyncio.Future[Any].__init__
+SET_RESULT = asyncio.Future[Any].set_result
+SET_EXCEPTION = asyncio.Future[Any].set_exception
+SET_CANCELLED = asyncio.Future[Any].cancel
 
 HASH_MASK = (1 << 61) - 1
 HASH_FACTOR = 0x9E3779B97F4A7C15
@@ -58,7 +64,7 @@ class TaskLoop(Protocol):
     def defers_cancel(self, task: UnitTask, message: Any) -> bool: ...
     def queue_yield(self, task: UnitTask) -> None: ...
     def queue_wake(self, task: UnitTask) -> None: ...
-    def queue_ending(self, ending: Ending) -> None: ...
+    def queue_ending(self, fork: Forked, number: int) -> None: ...
     def cancel_delay(self, handle: DelayHandle) -> None: ...
 
 
@@ -100,11 +106,11 @@ class AnsweredFuture(LoopFuture):
 
     def answer(self, value: Any) -> None:
         """The outside has answered."""
-        super().set_result(value)
+        SET_RESULT(self, value)
 
     def refuse(self, error: BaseException) -> None:
         """The outside has answered with an error."""
-        super().set_exception(error)
+        SET_EXCEPTION(self, error)
 
     def set_result(self, result: Any, /) -> None:
         """Refused: its result comes from outside."""
@@ -177,9 +183,10 @@ class UnitTask(LoopFuture):
         "base",
         "context",
         "coroutine",
-        "ending",
+        "fork",
         "kept",
         "loop",
+        "number",
         "scope",
         "settled_as",
         "shares_context",
@@ -196,26 +203,27 @@ class UnitTask(LoopFuture):
         scope: Scope,
         context: Context | None = None,
     ) -> None:
-        super().__init__(loop=loop)
+        INIT(self, loop=loop)
         self.loop: TaskLoop = loop
         self.coroutine = coroutine
         self.unit = unit
         self.scope = self.base = scope
-        self.settled_as = 0  # the how-many-th answer or end of a task of the run it was (K13)
         self.shares_context = context is not None
         if context is None:
             context = copy_context()
             context.run(UNIT.set, unit)
         self.context = context
         self.waiter: asyncio.Future[Any] | None = None
-        self.since_turn = loop.turn
+        self.since_turn: int  # when it began to wait for that
+        self.settled_as: int  # the how-many-th answer or end of a task of the run it was (K13)
         self._must_cancel = False
         self._text: Any = None
         self._refusal: RuntimeError | None = None
         self._cancels = 0
         self._interrupted: object = None
         self._name: str | None = None
-        self.ending: Ending | None = None
+        self.fork: Forked | None = None  # that it is a branch of, and
+        self.number: int  # which one
         unit.tasks.append(self)
 
     def __hash__(self) -> int:
@@ -302,13 +310,13 @@ class UnitTask(LoopFuture):
             if self._interrupted is None or self._interrupted is not before:
                 self.waiter.cancel()
 
-    def advance(self, answered: bool) -> None:
+    def advance(self) -> None:
         """Run the coroutine to its next pause. Called in its own context, while its unit has the step."""
         if self.done():
             return
         if self.shares_context:
             UNIT.set(self.unit)
-        self.waiter = None
+        waiter, self.waiter = self.waiter, None
         loop = self.loop
         outer, loop.task = loop.task, self
         ENTER_TASK(loop, self)
@@ -316,32 +324,33 @@ class UnitTask(LoopFuture):
             if self._refusal is not None:
                 refusal, self._refusal = self._refusal, None
                 pause = self.coroutine.throw(refusal)
-            elif (self._must_cancel or loop.scopes_cancelled) and self._raises_now(answered):
+            elif (self._must_cancel or loop.scopes_cancelled) and self._raises_now(waiter):
                 self._must_cancel = False
                 pause = self.coroutine.throw(CancelledError() if self._text is None else CancelledError(self._text))
             else:
                 pause = self.coroutine.send(None)
         except StopIteration as stop:
-            super().set_result(stop.value)
+            SET_RESULT(self, stop.value)
         except CancelledError as error:
-            super().cancel(*error.args[:1])
+            SET_CANCELLED(self, *error.args[:1])
         except KeyboardInterrupt:  # a person's, or the watchdog's
             raise
         except BaseException as error:  # also an exit(): it is what became of the run, and of nothing around it
-            super().set_exception(error)
+            SET_EXCEPTION(self, error)
         else:
             self._pause(pause)
+            return
         finally:
             LEAVE_TASK(loop, self)
             loop.task = outer
-            if self.done():
-                self.unit.tasks.remove(self)
-                if self.ending is not None:
-                    loop.queue_ending(self.ending)
-                loop.settlements += 1
-                self.settled_as = loop.settlements
+        self.unit.tasks.remove(self)
+        if self.fork is not None:
+            loop.queue_ending(self.fork, self.number)
+        loop.settlements += 1
+        self.settled_as = loop.settlements
 
-    def _raises_now(self, answered: bool) -> bool:
+    def _raises_now(self, waiter: asyncio.Future[Any] | None) -> bool:
+        answered = waiter is not None and not waiter.cancelled()
         if answered:
             return False
         if self._must_cancel:

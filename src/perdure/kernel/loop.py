@@ -22,7 +22,7 @@ from typing import Any, NoReturn, Protocol
 from perdure.codec.durations import SECONDS_MAX, duration_seconds
 from perdure.errors import PerdureError, SchedulerViolation
 from perdure.kernel.callsite import caller
-from perdure.kernel.entries import Callback, DelayHandle, Ending
+from perdure.kernel.entries import Callback, DelayHandle, Endings, Forked
 from perdure.kernel.forbidden import LOOP_METHODS, refuse
 from perdure.kernel.futures import OUTSIDE, PlainFuture, RunEnds, UnitTask
 from perdure.kernel.innards import SET_RESULT, called_by_wait_for, give_current_task, runs_eagerly, take_current_task
@@ -116,17 +116,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def step(self, unit: Unit) -> None:
         """Run everything that the unit has ready, and what it queues for itself meanwhile."""
-        unit.ready = False
         self.stepping = unit
-        queue = unit.queue
-        done = 0
+        queue = unit.queue or []
         try:
-            while done < len(queue):
-                entry = queue[done]
-                done += 1
+            for done, entry in enumerate(queue, 1):  # with what is queued meanwhile
                 if type(entry) is UnitTask:
-                    waiter = entry.waiter
-                    entry.context.run(entry.advance, waiter is not None and not waiter.cancelled())
+                    entry.context.run(entry.advance)
                 elif type(entry) is DelayHandle and any(type(other) is not DelayHandle for other in queue[done:]):
                     queue.append(entry)  # an answer of the same turn goes before a time-out, however it is awaited
                 else:
@@ -134,16 +129,17 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                         entry.run()
                     except (PerdureError, KeyboardInterrupt):
                         raise
-                    except RunEnds:
-                        pass  # the run is decided, and a callback has nothing to unwind
                     except BaseException as error:  # asyncio's rule: it is reported, and everything else goes on
-                        self.call_exception_handler({"message": f"a callback of {unit} failed", "exception": error})
+                        if type(entry) is Endings:
+                            queue.insert(done, entry)  # the other branches have ended all the same
+                        if not isinstance(error, RunEnds):  # the run is decided: a callback has nothing to unwind
+                            self.call_exception_handler({"message": f"a callback of {unit} failed", "exception": error})
         finally:
-            del queue[:done]
+            unit.queue = None
             self.stepping = None
         if self._yielded or self._cancels:
             self._after_step()
-        if not unit.tasks and not queue:
+        if not unit.tasks and unit.queue is None:
             self.units.pop(unit, None)
 
     def violate(self, error: PerdureError) -> None:
@@ -172,7 +168,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """A task in a unit of its own that takes its first step at once. Only between steps."""
         task = Context().run(UnitTask, self, coroutine, unit, scope)
         self.units[unit] = None
-        unit.queue.append(task)
+        unit.queue = [task]
         self.step(unit)
         return task
 
@@ -206,10 +202,14 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """The task goes on in its unit's next step, or in this one if it has it."""
         self._queue(task.unit, task)
 
-    def queue_ending(self, ending: Ending) -> None:
-        """A branch has ended: its unit is told in its next step."""
-        if not self.closing:
-            self._queue(ending.unit, ending)
+    def queue_ending(self, fork: Forked, number: int) -> None:
+        """A branch has ended: the unit of its fork is told in its next step."""
+        queue = fork.parent.queue
+        last = queue[-1] if queue else None
+        if type(last) is Endings and last.fork is fork:
+            last.numbers.append(number)
+        else:
+            self._queue(fork.parent, Endings(fork, number))
 
     def queue_yield(self, task: UnitTask) -> None:
         """The task has yielded: it goes on in its unit's next step, not in this one."""
@@ -320,10 +320,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return unit
 
     def _queue(self, unit: Unit, entry: Any) -> None:
-        unit.queue.append(entry)
-        if not unit.ready and unit is not self.stepping:
-            unit.ready = True
+        if unit.queue is None:
+            unit.queue = [entry]
             self.ready.append(unit)
+        else:
+            unit.queue.append(entry)
 
     def _after_step(self) -> None:
         for task in self._yielded:

@@ -6,17 +6,16 @@ The order of interruptions is kernel.cancellation's; the `async with` forms live
 
 from __future__ import annotations
 
+import msgspec
 
-class Scope:
-    """One region of a run. The root scope has no parent."""
 
-    __slots__ = ("cancelled", "parent", "reason", "shield")
+class Scope(msgspec.Struct, eq=False, gc=False):
+    """One region of a run. The root scope has no parent. There is no way back from it, so that gc need not look."""
 
-    def __init__(self, parent: Scope | None, *, shield: bool = False) -> None:
-        self.parent = parent
-        self.shield = shield
-        self.cancelled = False
-        self.reason = ""
+    parent: Scope | None
+    shield: bool = False
+    cancelled: bool = False
+    reason: str = ""
 
     def interrupted(self) -> bool:
         """Whether a pause in here is to raise: this scope or one around it is cancelled, with no shield between."""

@@ -35,7 +35,6 @@ class Unit:
         "key",
         "phases",
         "queue",
-        "ready",
         "tasks",
         "tasks_made",
         "text",
@@ -45,8 +44,7 @@ class Unit:
     def __init__(self, key: Key, text: str) -> None:
         self.key = key
         self.text = text
-        self.queue: list[Any] = []
-        self.ready = False
+        self.queue: list[Any] | None = None  # a list while the unit is ready, or has the step
         self.tasks: list[Any] = []  # of kernel.futures.UnitTask, those that have not ended
         self.tasks_made = 0
         self.branchings = 0
@@ -64,12 +62,9 @@ class Unit:
 
     def child(self, kind: int, number: int, incarnation: int = 0) -> Unit:
         """The unit one segment below this one."""
-        text = MARKS[kind] + str(number)
-        if incarnation:
-            text += f"#{incarnation}"
-        if self.key:
-            text = self.text + text
-        return Unit((*self.key, (kind, number, incarnation)), text)
+        above = self.text if self.key else ""
+        again = f"#{incarnation}" if incarnation else ""
+        return Unit((*self.key, (kind, number, incarnation)), f"{above}{MARKS[kind]}{number}{again}")
 
     @property
     def token(self) -> Token:
