@@ -21,15 +21,16 @@ class Closings:
         self._waiting: dict[int, set[asyncio.Future[Closing]]] = defaultdict(set)
         self._look = Look(self._read, lambda: bool(self._waiting), "whether a run has ended")
 
-    async def wait(self, run: Run) -> Closing:
-        """How it ends, or has ended."""
+    async def wait(self, run: Run, *, told_here: bool = False) -> Closing:
+        """How it ends, or has ended; `told_here`: it has not, and a turn of this process will tell."""
         if run.status != "running":
             return closing_of(run)
         told: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[run.number]
         waiting.add(told)
         try:
-            self.look()  # it may have ended since it was read
+            if not told_here:
+                self.look()  # it may have ended since it was read
             return await told
         finally:
             waiting.discard(told)

@@ -14,7 +14,7 @@ from typing import Protocol
 from perdure.engine.patience import insist
 from perdure.engine.turns import Prepared
 from perdure.errors import StoreUnavailable
-from perdure.stores.port import TurnStore
+from perdure.stores.port import PromptStore, TurnStore
 from perdure.stores.records import Committed
 
 GROUP_MAX = 500
@@ -33,6 +33,7 @@ class Committer:
 
     def __init__(self, store: TurnStore, done: Done, claims: Callable[[], Sequence[str]]) -> None:
         self._store = store
+        self._prompt = store if isinstance(store, PromptStore) else None
         self._done = done
         self._claims = claims
         self._waiting: list[Prepared] = []
@@ -42,9 +43,11 @@ class Committer:
         """Commit this turn with the next group."""
         self._waiting.append(prepared)
 
-    def flush(self) -> None:
-        """Commit the group."""
+    def flush(self, *, alone: bool = False) -> None:
+        """Commit the group; `alone`: whatever else this worker does waits for it."""
         waiting, self._waiting = self._waiting, []
+        if alone and len(waiting) == 1 and not self._flying and self._commit_at_once(waiting[0]):
+            return
         for first in range(0, len(waiting), GROUP_MAX):
             self._commit(waiting[first : first + GROUP_MAX])
 
@@ -54,6 +57,15 @@ class Committer:
         while self._flying:
             await asyncio.wait(self._flying)
             self.flush()
+
+    def _commit_at_once(self, prepared: Prepared) -> bool:
+        outcomes = (
+            None if self._prompt is None else self._prompt.commit_turns_at_once([prepared.commit], self._claims())
+        )
+        if outcomes is None:
+            return False
+        self._done(prepared, outcomes[0])
+        return True
 
     def _commit(self, group: Sequence[Prepared]) -> None:
         """Hand it to the store in this go of the loop: a store that answers with a future needs no task."""

@@ -243,7 +243,7 @@ class Handle(Generic[R_co]):
         if run is None:
             run = await self._runs.store.get_run(self._id, self._fixed or self._run_id)
         while True:
-            closing = await self._runs.news.closings.wait(run)
+            closing = await self._runs.news.closings.wait(run, told_here=self._runs.has_here(run))
             if closing.status != "continued" or self._fixed is not None:
                 break
             run = await self._runs.next_generation(run, closing)

@@ -89,6 +89,11 @@ class Runs:
             self.news.run_closed(run.number, closing)
         self.news.others_closed()
 
+    def has_here(self, run: Run) -> bool:
+        """Whether the worker of this process has it, so that it hears of all that becomes of it."""
+        live = None if self.worker is None else self.worker.cache.lives.get(run.number)
+        return live is not None and live.owned
+
     async def ask(self, workflow_id: str, run_id: str | None, name: str, arguments: bytes) -> Answered:
         """Have a query answered: here, if this process has the code, else by a process that has it."""
         run = await self.store.get_run(workflow_id, run_id)

@@ -62,7 +62,7 @@ class Turner:
                 self._scheduled = True
                 asyncio.get_running_loop().call_soon(self._run_ready)
                 break
-        self._committer.flush()
+        self._committer.flush(alone=not self._ready and not host.tasks.running)
 
     def _turn(self, live: Live) -> None:
         host = self._host

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,12 @@ import apsw
 from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.stores.sqlite.access import Access, HalfDone
+from perdure.stores.sqlite.opening import wait_for_nobody, wait_for_others
 from perdure.stores.sqlite.troubles import patiently, refusal, trouble
 
 Transition = Callable[..., Any]
 BUSY_TRIES = 3
+LOG_PAGES_MAX = 1000
 
 
 class Call:
@@ -45,6 +48,8 @@ class Writer:
         self._file = _identity(path)
         self.clock = clock
         self._after_commit = after_commit
+        self.log_is_long = False  # it is to be copied into the file, when nobody waits for an answer
+        connection.set_wal_hook(self._logged)
 
     def begin(self) -> Access:
         """A transaction that its caller ends."""
@@ -81,10 +86,46 @@ class Writer:
         except PerdureError as error:
             _refuse_all(calls, error)
 
+    def run_and_tidy(self, calls: Sequence[Call]) -> None:
+        """Make them where no thread will tidy up later."""
+        self.run(calls)
+        if self.log_is_long:
+            self.shorten_log()
+
+    def run_now(self, call: Call) -> bool:
+        """Make one transition without waiting for anybody; False, and nothing is written, if it is not that simple."""
+        access = self.access
+        wait_for_nobody(access.connection)
+        try:
+            self._refuse_vanished()
+            access.careful = False
+            access.write("begin immediate")
+            self._make((call,))
+        except (apsw.Error, PerdureError, HalfDone):
+            return False
+        finally:
+            wait_for_others(access.connection)
+        return not isinstance(call.outcome, Exception)
+
+    def shorten_log(self) -> None:
+        """Copy the log into the file, as far as no reader needs it. If that fails, a later one copies it."""
+        self.log_is_long = False
+        with suppress(apsw.Error):
+            self.access.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _logged(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.log_is_long = pages >= LOG_PAGES_MAX
+        return apsw.SQLITE_OK
+
     def _transact(self, calls: Sequence[Call], *, careful: bool) -> None:
         access = self.access
         access.careful = careful and len(calls) > 0
         patiently(lambda: access.write("begin immediate"))
+        self._make(calls)
+
+    def _make(self, calls: Sequence[Call]) -> None:
+        """Make them, and commit."""
+        access = self.access
         try:
             access.now_us = self.clock.now_us()
             before = access.connection.total_changes()

@@ -138,7 +138,7 @@ class ThreadLine:
     def __init__(self, name: str, run: Run, now: Callable[[], float], bell: Bell | None = None) -> None:
         self._run = run
         self._now = now
-        self._ticked = 0.0
+        self._rested = 0.0
         self._queue: SimpleQueue[Waiting | Held | None] = SimpleQueue()
         self._held: Held | None = None  # comes after the group that is made now
         self._tick: Callable[[], object] | None = None
@@ -173,13 +173,24 @@ class ThreadLine:
                 self._make(calls)
                 answer(calls, self._bell)
             if held is not None:
-                held.transaction.serve()
+                self._serve(held)
             elif not calls and self._stopping and self._queue.empty():
                 return
-            tick = self._tick  # another thread may take it away at any moment
-            if tick is not None and (not calls or self._now() - self._ticked >= TICK_SECONDS):
-                self._ticked = self._now()
-                tick()
+            if self._has_chores() and (not calls or self._now() - self._rested >= TICK_SECONDS):
+                self._rested = self._now()
+                self._do_chores()
+
+    def _serve(self, held: Held) -> None:
+        held.transaction.serve()
+
+    def _has_chores(self) -> bool:
+        """Whether there is something to do when nothing waits, and now and then if something always does."""
+        return self._tick is not None
+
+    def _do_chores(self) -> None:
+        tick = self._tick  # another thread may take it away at any moment
+        if tick is not None:
+            tick()
 
     def _make(self, calls: Sequence[Waiting]) -> None:
         """Whatever happens, those who wait are told, and the thread goes on."""

@@ -15,8 +15,8 @@ from perdure.stores.sqlite.troubles import patiently, trouble
 PATIENCE_SECONDS = 30.0
 FIRST_WAIT_SECONDS = 0.0005
 LONGEST_WAIT_SECONDS = 0.005
+STATEMENTS_KEPT = 1024  # APSW forgets one after so many executions of any, and to prepare it anew costs ten times more
 FULL = 2  # of `pragma synchronous`
-CHECKPOINT_PAGES = 1000
 _WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 
@@ -29,18 +29,38 @@ def open_writer(path: str, vfs: str | None = None) -> apsw.Connection:
         raise trouble(path, error) from error
 
 
-def open_reader(path: str, vfs: str | None = None) -> apsw.Connection:
-    """A connection that cannot write, to a file that a writer has opened. `StoreUnavailable`."""
+def open_reader(path: str, vfs: str | None = None, *, plans_anew: bool = False) -> apsw.Connection:
+    """A connection that cannot write, to a file that a writer has opened. `StoreUnavailable`.
+
+    One that `plans_anew` looks at the values of each query for the best plan, which takes longer than most queries.
+    """
     try:
         connection = _connect(path, apsw.SQLITE_OPEN_READWRITE, vfs)
+        _plan_once(connection, not plans_anew)
         Access(connection).write("pragma query_only = on")
     except apsw.Error as error:
         raise trouble(path, error) from error
     return connection
 
 
+def _plan_once(connection: apsw.Connection, whether: bool) -> None:
+    """Keep the plan of a query whatever its values are: SQLite would prepare each join anew, for ten times the cost."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, int(whether))
+
+
+def wait_for_others(connection: apsw.Connection) -> None:
+    """Have it wait while another connection is writing."""
+    connection.set_busy_handler(_patient)
+
+
+def wait_for_nobody(connection: apsw.Connection) -> None:
+    """Have it fail at once while another connection is writing."""
+    connection.set_busy_handler(None)
+
+
 def _open_writer(path: str, vfs: str | None) -> apsw.Connection:
     connection = _connect(path, _WRITABLE, vfs)
+    _plan_once(connection, True)
     try:
         _prepare(connection, path)
     except BaseException:
@@ -65,8 +85,8 @@ def _refuse_place(path: str) -> None:
 
 
 def _connect(path: str, flags: int, vfs: str | None) -> apsw.Connection:
-    connection = apsw.Connection(path, flags, vfs)
-    connection.set_busy_handler(_patient)
+    connection = apsw.Connection(path, flags, vfs, STATEMENTS_KEPT)
+    wait_for_others(connection)
     access = Access(connection)
     for pragma in ("temp_store = memory", "trusted_schema = off", "cell_size_check = on", "cache_size = -16000"):
         access.write(f"pragma {pragma}")
@@ -86,7 +106,7 @@ def _prepare(connection: apsw.Connection, path: str) -> None:
     version = _version(access, path)
     _demand(access, path, "journal_mode", "wal")
     _demand(access, path, "synchronous", FULL)
-    for pragma in ("fullfsync = on", "checkpoint_fullfsync = on", f"wal_autocheckpoint = {CHECKPOINT_PAGES}"):
+    for pragma in ("fullfsync = on", "checkpoint_fullfsync = on"):
         access.rows(f"pragma {pragma}")
     if version < migrations.NEWEST:
         _migrate(connection, access, path)

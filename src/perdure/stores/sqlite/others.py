@@ -163,7 +163,8 @@ class Others:
         return self._loaded[number]
 
     def _add(self, facts: NewRun) -> Standing:
-        there = add_run(self._access, facts, self._access.now_us)
+        there = new_run(self._access, facts, self._access.now_us)
+        add_run(self._access, there)
         self._loaded[there.number] = there
         return there
 
@@ -175,14 +176,18 @@ class Others:
         self.told.append(Told(run.as_run(), message, claimed))
 
 
-def add_run(access: Access, facts: NewRun, wake_us: int) -> Standing:
-    """A new run, due from then on. Its ids are free."""
+def new_run(access: Access, facts: NewRun, wake_us: int) -> Standing:
+    """A new run, due from then on, which is not written yet. Its ids are free."""
     number = (access.number(sql.LAST_RUN) or 0) + 1
     state = State(number, facts.queue, facts.workflow, facts.priority, wake_us=wake_us, attributes=facts.attributes)
     state.created_us = access.now_us
-    access.write_row(sql.INSERT_RUN, facts_row(number, facts, access.now_us))
-    states.add(access, facts, state)
     return Standing(number, facts, access.now_us, state)
+
+
+def add_run(access: Access, there: Standing) -> None:
+    """Write it."""
+    access.write_row(sql.INSERT_RUN, facts_row(there.number, there.facts, there.created_us))
+    states.add(access, there.facts, there.state)
 
 
 def child_numbers(access: Access, run_ids: Sequence[str]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from perdure.errors import StoreUnavailable
 from perdure.stores.sqlite.groups import Transition
 from perdure.stores.sqlite.lines import Line
+from perdure.stores.sqlite.writing import WritingLine
 
 
 class Lines:
@@ -28,6 +29,11 @@ class Part:
     def _write(self, work: Transition, *values: Any) -> Awaitable[Any]:
         """Make a transition durable. `StoreUnavailable`, and what the transition raises."""
         return self._opened().writing.call(work, values)
+
+    def _write_small(self, work: Transition, *values: Any) -> Awaitable[Any]:
+        """As `_write`, for what takes no longer however large a run is."""
+        writing = self._opened().writing
+        return writing.call_small(work, values) if isinstance(writing, WritingLine) else writing.call(work, values)
 
     def _read(self, work: Transition, *values: Any) -> Awaitable[Any]:
         return self._opened().reading.call(work, values)

@@ -10,7 +10,7 @@ from perdure.stores.records import Begun, Closing, Run, Start
 from perdure.stores.sqlite import messages, sql, states
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.messages import Claim
-from perdure.stores.sqlite.others import Others, add_run
+from perdure.stores.sqlite.others import Others, add_run, new_run
 from perdure.stores.sqlite.states import Standing
 
 
@@ -64,13 +64,12 @@ def _join(access: Access, there: Standing, start: Start) -> Begun:
 
 def _begin(access: Access, start: Start) -> Begun:
     wake_us = access.now_us if start.wake_us is None else start.wake_us
-    there = add_run(access, start.facts, wake_us)
+    there = new_run(access, start.facts, wake_us)
     if start.message is not None:
         messages.put(access, there, states.new_message(access, start.message, start.message_id))
         there.state.wake_us = wake_us
     claimed = wake_us <= access.now_us and _claim(start).take(access, there)
-    if claimed or start.message is not None:
-        states.save(access, there.state)
+    add_run(access, there)
     return Begun(run=there.as_run(), new=True, message=there.state.accepted, claimed=claimed)
 
 

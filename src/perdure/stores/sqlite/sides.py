@@ -30,13 +30,15 @@ from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.part import Part
+from perdure.stores.sqlite.writing import WritingLine
 
 
 class SqliteRuns(Part):
     """perdure.stores.port.RunStore."""
 
     async def start_run(self, start: Start) -> Begun:
-        return await self._write(runs.start_run, start)
+        write = self._write if start.id_policy == "terminate" else self._write_small
+        return await write(runs.start_run, start)
 
     async def get_run(self, workflow_id: str, run_id: str | None = None) -> Run:
         return await self._read(runs.get_run, workflow_id, run_id)
@@ -71,7 +73,7 @@ class SqliteMessages(Part):
         claims: Sequence[str] = (),
     ) -> Accepted:
         found = (workflow_id, run_id)
-        return await self._write(messages.accept_message, found, job, message_id, Claim(claim, claims))
+        return await self._write_small(messages.accept_message, found, job, message_id, Claim(claim, claims))
 
     async def list_messages(self, number: int, after: int) -> list[Message]:
         return await self._read(messages.list_messages, number, after)
@@ -90,7 +92,7 @@ class SqliteMessages(Part):
         claims: Sequence[str] = (),
     ) -> Requested:
         found = (workflow_id, run_id)
-        return await self._write(messages.request_update, found, job, update_id, Claim(claim, claims))
+        return await self._write_small(messages.request_update, found, job, update_id, Claim(claim, claims))
 
     async def get_answer(self, workflow_id: str, run_id: str | None, update_id: str) -> bytes | None:
         return await self._read(messages.get_answer, (workflow_id, run_id), update_id)
@@ -106,7 +108,7 @@ class SqliteMessages(Part):
         claims: Sequence[str] = (),
     ) -> Accepted | None:
         found = (workflow_id, run_id)
-        return await self._write(messages.settle_promise, found, name, settlement, Claim(claim, claims))
+        return await self._write_small(messages.settle_promise, found, name, settlement, Claim(claim, claims))
 
 
 class SqliteTurns(Part):
@@ -131,6 +133,15 @@ class SqliteTurns(Part):
         self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
     ) -> Awaitable[list[Committed | Exception]]:
         return self._write(turns.commit_turns, commits, claims)
+
+    def commit_turns_at_once(
+        self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
+    ) -> list[Committed | Exception] | None:
+        writing = None if self._lines is None else self._lines.writing
+        if not isinstance(writing, WritingLine):
+            return None
+        call = writing.call_now(turns.commit_turns, (commits, claims))
+        return None if call is None else call.outcome
 
     async def release_run(self, owner: int, number: int, wake_us: int | None) -> None:
         await self._write(turns.release_run, owner, number, wake_us)

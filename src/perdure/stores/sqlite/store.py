@@ -40,6 +40,7 @@ from perdure.stores.sqlite.sides import (
 from perdure.stores.sqlite.transactions import Transaction
 from perdure.stores.sqlite.troubles import patiently, trouble
 from perdure.stores.sqlite.verify import verify
+from perdure.stores.sqlite.writing import WritingLine
 
 
 class SqliteStore(
@@ -110,8 +111,8 @@ class SqliteStore(
         cursor: Any = writer.cursor()
         self._version = lambda: cursor.execute("pragma data_version").fetchall()  # to its end: it would go on reading
         try:
-            for _ in range(2 if self._threads else 0):
-                self._connections.append(open_reader(self._path, self._vfs))
+            for scans in (False, True) if self._threads else ():
+                self._connections.append(open_reader(self._path, self._vfs, plans_anew=scans))
             self._seen = patiently(self._version)
         except (StoreUnavailable, apsw.Error) as error:
             self._disconnect()
@@ -132,10 +133,10 @@ class SqliteStore(
         if not self._threads:
             lock, gate = Lock(), Gate()
             straight = StraightLine(readers[0].run, lock, gate)
-            return Lines(StraightLine(writer.run, lock, gate), straight, straight)
+            return Lines(StraightLine(writer.run_and_tidy, lock, gate), straight, straight)
         self._bell = bell = Bell(resolve)
         return Lines(
-            ThreadLine("perdure-sqlite-writer", writer.run, self._clock.monotonic, bell),
+            WritingLine("perdure-sqlite-writer", writer, self._clock.monotonic, bell),
             ThreadLine("perdure-sqlite-reader", readers[0].run, self._clock.monotonic, bell),
             ThreadLine("perdure-sqlite-scanner", readers[1].run, self._clock.monotonic, bell),
         )
@@ -161,7 +162,7 @@ class SqliteStore(
         self._watch()
 
     def _watch(self) -> None:
-        if self._lines is not None and isinstance(self._lines.writing, ThreadLine):
+        if self._lines is not None and isinstance(self._lines.writing, WritingLine):
             self._lines.writing.tick(self._look if self._notices else None)
 
     def _look(self) -> None:
