@@ -24,8 +24,10 @@ from perdure import (
     StoreUnavailable,
     UsageError,
     activity,
+    continue_as_new,
     query,
     receive,
+    set_state,
     shielded,
     signal,
     sleep,
@@ -142,6 +144,32 @@ async def test_a_run_that_raises_fails_with_its_failure(engine: Opened) -> None:
         assert failure.cause is not None
         assert (failure.cause.type, failure.cause.message, failure.cause.details) == ("Refused", "never", {"code": 7})
         assert (await handle.describe()).status == "failed"
+
+
+async def test_a_handle_reads_the_run_that_it_was_given_for(engine: Opened) -> None:
+    """Rules E2, M8: through its generations, but not on to another run of its workflow id."""
+
+    @workflow
+    async def noted(name: str, generation: int = 0) -> str:
+        set_state("name", f"{name} {generation}")
+        if generation < 2:
+            continue_as_new(name, generation + 1)
+        return await receive("word", str)
+
+    async with engine(workflows=[noted]) as e:
+        first = await e.start(noted, "ann", 2, id="n")
+        await asyncio.sleep(1)
+        second = await e.start(noted, "bob", id="n", id_policy="terminate")
+        await asyncio.sleep(1)
+        assert (await first.describe()).status == "terminated"
+        assert await first.state() == {"name": "ann 2"}
+        assert (await first.history())[0].turn == 0
+        assert (await second.describe()).generation == 2
+        assert await second.state() == {"name": "bob 2"} == await e.handle("n").state()
+        await first.signal("word", "goes to the newest")
+        assert await second.result() == "goes to the newest"
+        with pytest.raises(RunTerminated):
+            await first.result()
 
 
 async def test_starting_an_id_that_exists_gives_that_run_or_refuses(engine: Opened) -> None:

@@ -57,7 +57,11 @@ REFUSALS = {"NotFound": NotFound, "InvalidValue": InvalidValue}  # what a query 
 
 
 class Handle(Generic[R_co]):
-    """A run. With a run id of the caller's it stands for that generation, else for the newest of its workflow id."""
+    """A run. With a run id of the caller's it stands for that generation, else for the newest of its workflow id.
+
+    What `start` gave back reads what it has started (`result`, `describe`, `state`, `history`), also when the same
+    workflow id stands for another run meanwhile; what it sends goes to the newest.
+    """
 
     def __init__(
         self,
@@ -197,7 +201,7 @@ class Handle(Generic[R_co]):
 
     async def state(self) -> dict[str, Any]:
         """What it has set as its state (M10), as plain values; none of its code is run. `NotFound`."""
-        run = await self._runs.store.get_run(self._id, self._fixed)
+        run = await self._seen()
         return state_of(run, await self._runs.store.list_turns(run.number))
 
     def watch(self) -> AsyncIterator[Any]:
@@ -228,15 +232,24 @@ class Handle(Generic[R_co]):
     async def describe(self) -> Description:
         """How it stands: what it waits for, attempts, who holds it. `NotFound`."""
         store = self._runs.store
-        run = await store.get_run(self._id, self._fixed)
+        run = await self._seen()
         turns = await store.list_turns(run.number)
         tasks, leases = await store.list_tasks(run.number), await store.list_leases()
         return description_of(run, turns, tasks, leases, await store.list_children(run.number))
 
     async def history(self) -> list[HistoryTurn]:
         """Its turns, in order. `NotFound`, `StoreCorrupt`."""
-        run = await self._runs.store.get_run(self._id, self._fixed)
+        run = await self._seen()
         return [history_turn(turn) for turn in await self._runs.store.list_turns(run.number)]
+
+    async def _seen(self) -> Run:
+        """The newest run of its workflow id; but the one that was started, where that has ended and another began."""
+        run = await self._runs.store.get_run(self._id, self._fixed)
+        if self._run_id not in (None, run.facts.run_id):
+            started = await self._runs.store.get_run(self._id, self._run_id)
+            if started.status not in ("running", "continued"):
+                return started
+        return run
 
     async def _result(self) -> Any:
         run, self._begun = self._begun, None
