@@ -245,6 +245,7 @@ WORKFLOW_CODE = {
     "tests/crash/driver.py": "it kills a process after a random while, which is what it is for",
     "tests/engine/test_late_looks.py": "its stores answer late in virtual time",
     "tests/pipelines/corpus.py": "its pipelines run on virtual time",
+    "tests/pipelines/walking.py": "its pipelines run on virtual time",
     "tests/pipelines/test_pipeline_boundaries.py": "its pipelines run on virtual time",
     "tests/pipelines/test_pipeline_chaos.py": "its pipelines run on virtual time",
     "tests/pipelines/test_host_owners.py": "its pipelines run on virtual time",

@@ -23,6 +23,22 @@ async def an_event_is_known_by_its_topic_and_id_and_a_second_one_replaces_the_pa
     await world.check()
 
 
+async def an_id_means_another_event_in_another_topic(stores: Stores) -> None:
+    """L1: (pipeline, topic, message id) is unique; what becomes of one does not touch the other."""
+    world = await World.of(stores)
+    same(await world.store.publish_events("mail", [event("a", b"7", topic="rows")]), [True])
+    await world.begin()
+    await world.prepare("a")
+    await world.commit()
+    same(
+        (await world.statuses(), await world.statuses("rows")),
+        (["consumed 1", "pending 1", "pending 1"], ["pending 1"]),
+    )
+    (row,) = await world.store.list_events("mail", "rows", 100)
+    same((row.facts.message_id, row.facts.payload), ("a", b"7"))
+    await world.check()
+
+
 async def peek_gives_pending_events_oldest_first(stores: Stores) -> None:
     """L4: those that are reserved or done are not among them."""
     world = await World.of(stores)

@@ -93,6 +93,23 @@ async def a_commit_stores_state_consumes_publishes_and_starts_together(stores: S
     await world.check()
 
 
+async def a_commit_consumes_what_its_run_reserved_and_no_more(stores: Stores) -> None:
+    """L4: not what waits beside it, nor what comes meanwhile under another id."""
+    world = await World.of(stores)
+    await world.begin()
+    await world.prepare("b")
+    await world.store.publish_events("mail", [event("d")])
+    await world.commit()
+    same(await world.statuses(), ["pending 1", "consumed 1", "pending 1", "pending 1"])
+    await world.begin("r2")
+    await world.prepare("a", run="r2")
+    await world.commit("r2")
+    same(await world.statuses(), ["consumed 1", "consumed 1", "pending 1", "pending 1"])
+    taken = [one.reserved_by for one in await world.store.list_events("mail", "inbox", 100)]
+    same(taken, ["r2", "r1", None, None])
+    await world.check()
+
+
 async def a_commit_that_cannot_start_its_workflow_or_publish_its_event_writes_nothing(stores: Stores) -> None:
     """L4: all or nothing."""
     world = await World.of(stores)
