@@ -34,6 +34,7 @@ from perdure.stores.sqlite.access import Row, Value
 
 T = TypeVar("T")
 RUN_COLUMNS = 20
+PLACE_BITS = 32  # of a turn's place, for its number in its run
 _blocked = msgspec.json.Decoder(Blocked).decode
 _attempts = msgspec.json.Decoder(tuple[Attempt, ...]).decode
 _settlement = msgspec.json.Decoder(Settlement).decode
@@ -218,16 +219,22 @@ def run_of(number: int, facts: NewRun, created_us: int, state: State) -> Run:
 # --- turns and messages --------------------------------------------------------------------------
 
 
+def place_of(run: int, number: int) -> int:
+    """Where a turn is, among those of all runs."""
+    return (run << PLACE_BITS) + number
+
+
 def turn_row(run: int, turn: Turn) -> Row:
-    seal = checksum("turns", (run, turn.number, turn.checksum, turn.notes))
-    return (run, turn.number, turn.record, turn.checksum, turn.notes, seal)
+    place = place_of(run, turn.number)
+    return (place, turn.record, turn.checksum, turn.notes, checksum("turns", (place, turn.checksum, turn.notes)))
 
 
 def read_turn(row: Row, run_id: str | None) -> Turn:
     """`StoreCorrupt`. The record is not looked at: `checks.verify_chain` does that."""
-    run, number, record, chain, notes, seal = cast("Any", row)
-    if checksum("turns", (run, number, chain, notes)) != seal:
-        raise damaged("turns", _pair(row), "its checksum does not fit: it is not as it was written", run_id)
+    place, record, chain, notes, seal = cast("Any", row)
+    run, number = divmod(place, 1 << PLACE_BITS)
+    if checksum("turns", (place, chain, notes)) != seal:
+        raise damaged("turns", f"{run}/{number}", "its checksum does not fit: it is not as it was written", run_id)
     return Turn(number=number, record=record, checksum=chain, notes=notes)
 
 

@@ -143,15 +143,16 @@ create table attributes (
 ) strict, without rowid;
 create index attributes_by_value on attributes (name, value, run);
 
+-- In a table with row ids the last turn of the youngest run is appended without moving those beside it.
 create table turns (
-    run integer not null,
-    number integer not null,
+    place integer primary key, -- the run's number times 2^32, and the turn's
     record blob not null,
     chain blob not null,
     notes blob,
     seal blob not null,
-    primary key (run, number)
-) strict, without rowid;
+    run integer as (place >> 32) virtual,
+    number integer as (place & 4294967295) virtual
+) strict;
 
 create table messages (
     run integer not null,
@@ -218,9 +219,8 @@ create table tasks (
     attempts blob not null,
     seal blob not null
 ) strict, without rowid;
-create index tasks_of_run on tasks (run, seq);
+create index tasks_of_run on tasks (run, seq, owner); -- which is looked through when a lease has ended
 create index tasks_due on tasks (queue, priority desc, due_us) where owner is null;
-create index tasks_owned on tasks (owner) where owner is not null;
 
 create table leases (
     number integer primary key,

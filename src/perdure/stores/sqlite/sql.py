@@ -68,9 +68,9 @@ SET_RUN_ASIDE = "update states set wake_us = null, owner = null where number = ?
 
 # --- turns ---------------------------------------------------------------------------------------
 
-INSERT_TURN = "insert into turns values (?,?,?,?,?,?)"
-TURNS = "select * from turns where run = ? and number > ? order by number limit ?"
-TURN_CHAIN = "select chain from turns where run = ? and number = ?"
+INSERT_TURN = "insert into turns values (?,?,?,?,?)"
+TURNS = "select place, record, chain, notes, seal from turns where place > ? and place < ? order by place limit ?"
+TURN_CHAIN = "select chain from turns where place = ?"
 
 # --- messages ------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ order by due_us limit ?5"""
 FIRST_DUE = """
 select due_us from tasks indexed by tasks_due
 where queue = ? and owner is null and priority = ? order by due_us limit 1"""
-OWNED_TASKS = "select id from tasks where owner = ? and owner is not null"
+OWNED_TASKS = "select id from tasks indexed by tasks_of_run where owner = ? and owner is not null"
 SET_TASK_ASIDE = "update tasks set due_us = 9223372036854775807, owner = null where id = ?"
 MISCOUNTED = """
 select states.number from states where open_tasks <> (select count(*) from tasks where tasks.run = states.number)"""

@@ -54,8 +54,10 @@ def damage_of(table: str, row: str, error: StoreCorrupt, run_id: str | None = No
 class Stream:
     """The rows of a table in the order of what they belong to."""
 
-    def __init__(self, access: Access, table: str, order: str, key_at: int = 0) -> None:
+    def __init__(self, access: Access, table: str, order: str, key_at: int = 0, key_bits: int = 0) -> None:
+        """`order`: of the rows; `key_at`: the column that says what they belong to, without its last `key_bits`."""
         self._key_at = key_at
+        self._key_bits = key_bits
         columns = access.rows(f"pragma table_info({table})")
         self._texts = [at for at, column in enumerate(columns) if column[2] in READABLE]
         chosen = [READABLE.get(str(column[2]), "{column}").format(column=column[1]) for column in columns]
@@ -66,7 +68,7 @@ class Stream:
     def key(self) -> int | None:
         """What the next row belongs to; None at the end."""
         key = None if self._next is None else self._next[self._key_at]
-        return key if isinstance(key, int) else None
+        return key >> self._key_bits if isinstance(key, int) else None
 
     def take(self, key: int) -> Iterator[Row]:
         """The rows that belong to this one."""

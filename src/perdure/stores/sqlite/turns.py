@@ -17,7 +17,7 @@ from perdure.stores.sqlite import attributes, events, leases, messages, sql, sta
 from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others
-from perdure.stores.sqlite.rows import State, damaged, read_run, read_turn, state_row, turn_row, whole_ones
+from perdure.stores.sqlite.rows import State, damaged, place_of, read_run, read_turn, state_row, turn_row, whole_ones
 from perdure.stores.sqlite.states import Standing
 from perdure.stores.sqlite.urgency import earliest, earliest_first, most_urgent, next_below
 
@@ -246,11 +246,11 @@ def list_turns(access: Access, number: int, after: int, limit: int | None) -> li
     run_id = there.facts.run_id
     before: Value = NO_CHECKSUM
     if after > NO_TURN:
-        row = access.row(sql.TURN_CHAIN, number, after)
+        row = access.row(sql.TURN_CHAIN, place_of(number, after))
         if row is None and after <= there.state.last_turn:
             raise damaged("turns", f"{number}/{after}", "it is missing", run_id)
         before = row[0] if row is not None else NO_CHECKSUM
-    rows = access.rows(sql.TURNS, number, after, -1 if limit is None else limit)
+    rows = access.rows(sql.TURNS, place_of(number, after), place_of(number + 1, 0), -1 if limit is None else limit)
     turns = [read_turn(row, run_id) for row in rows]
     assert isinstance(before, bytes)
     verify_chain(there.as_run(), turns, after, before, whole=limit is None or len(turns) < limit)

@@ -16,6 +16,7 @@ from perdure.stores.sqlite import attributes, counters, migrations, pipeline_ver
 from perdure.stores.sqlite import found as found_by
 from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.rows import (
+    PLACE_BITS,
     State,
     damaged,
     key_of,
@@ -33,18 +34,18 @@ from perdure.stores.sqlite.streams import Read, Stream, damage_of, read_all, rea
 from perdure.stores.sqlite.worker_rows import read_lease, read_question
 
 ORDERS = {
-    "runs": ("number", 0),
-    "states": ("number", 0),
-    "turns": ("run, number", 0),
-    "messages": ("run, number", 0),
-    "tasks": ("run, seq", 1),
-    "message_ids": ("run", 2),
-    "updates": ("run", 2),
-    "promises": ("run, name", 0),
-    "found": ("number", 0),
-    "attributes": ("run, name", 0),
-    "leases": ("number", 0),
-    "questions": ("number", 0),
+    "runs": ("number", 0, 0),
+    "states": ("number", 0, 0),
+    "turns": ("place", 0, PLACE_BITS),
+    "messages": ("run, number", 0, 0),
+    "tasks": ("run, seq", 1, 0),
+    "message_ids": ("run", 2, 0),
+    "updates": ("run", 2, 0),
+    "promises": ("run, name", 0, 0),
+    "found": ("number", 0, 0),
+    "attributes": ("run, name", 0, 0),
+    "leases": ("number", 0, 0),
+    "questions": ("number", 0, 0),
 }
 
 KEPT: tuple[tuple[str, Read], ...] = (
