@@ -31,6 +31,7 @@ The tree::
     │   └── RunTimedOut
     ├── StoreError               the store could not do it
     │   ├── StoreUnavailable     try again: it cannot be reached, is full, or may not be written
+    │   │   └── StoreNotOpen     a wrong call (a UsageError too): before `async with`, or after it
     │   ├── LeaseLost            another worker holds this run now; drop the turn
     │   └── StoreCorrupt         what is stored is not what was written
     ├── TransactionFailed        a transactional activity's statement or transaction; nothing of it is written
@@ -260,6 +261,15 @@ class StoreError(PerdureError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written now. Nothing was written; try again once that is mended."""
+
+
+class StoreNotOpen(StoreUnavailable, UsageError):
+    """An engine, client or store is used before it is opened, or after it is closed: use it within `async with`."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"the store {url} is not open: use an engine or client within `async with`, and make a new one afterwards"
+        )
 
 
 class LeaseLost(StoreError):

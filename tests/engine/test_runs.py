@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from perdure import (
     AlreadyExists,
     ApplicationError,
     Client,
+    Engine,
     InvalidValue,
     NotFound,
     QueryFailed,
@@ -21,6 +23,7 @@ from perdure import (
     RunFailed,
     RunTerminated,
     RunTimedOut,
+    StoreNotOpen,
     StoreUnavailable,
     UsageError,
     activity,
@@ -338,6 +341,15 @@ async def test_the_history_has_the_jobs_and_commands_of_each_turn(engine: Opened
         assert [[command.kind for command in turn.commands] for turn in turns] == [["schedule_activity"], ["complete"]]
         (attempt,) = turns[1].attempts
         assert (attempt.activity, attempt.attempt, attempt.outcome) == ("double", 1, "completed")
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/shop.db"])
+def test_what_is_not_open_is_a_wrong_call(url: str, tmp_path: Path) -> None:
+    for one in (Engine(url.format(tmp_path), workflows=[doubled], activities=[double]), Client(url.format(tmp_path))):
+        with pytest.raises(StoreNotOpen, match="within `async with`") as caught:
+            asyncio.run(one.start(doubled, 4))
+        assert isinstance(caught.value, UsageError)
+        assert isinstance(caught.value, StoreUnavailable)
 
 
 NONSENSE: list[tuple[Callable[[Any], Any], type[Exception]]] = [

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from perdure.clock import Clock
-from perdure.errors import StoreUnavailable
+from perdure.errors import StoreNotOpen
 from perdure.stores.memory.state import Holder, State
 
 
@@ -20,9 +20,9 @@ class Part:
 
     @contextmanager
     def _reading(self) -> Generator[State]:
-        """The state, while nobody else changes it. `StoreUnavailable` if the store is not open."""
+        """The state, while nobody else changes it. `StoreNotOpen`."""
         if self._holder is None:
-            raise StoreUnavailable(f"the store {self.url} is not open; open it, or make a new engine")
+            raise StoreNotOpen(self.url)
         with self._state.lock:
             yield self._state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from perdure.errors import StoreUnavailable
+from perdure.errors import StoreNotOpen
 from perdure.stores.sqlite.groups import Transition
 from perdure.stores.sqlite.lines import Line
 from perdure.stores.sqlite.writing import WritingLine
@@ -43,5 +43,5 @@ class Part:
 
     def _opened(self) -> Lines:
         if self._lines is None:
-            raise StoreUnavailable(f"the store {self.url} is not open; open it, or make a new engine")
+            raise StoreNotOpen(self.url)
         return self._lines
