@@ -31,25 +31,70 @@ from perdure.stores.records import (
     Run,
 )
 from perdure.stores.sqlite import SqliteStore, lists
+from perdure.stores.sqlite import attributes as stored_attributes
 from perdure.testing.clock import VirtualClock
 from perdure.testing.conformance.making import a_commit, a_start, an_id
 
 RUNS_MAX = 8
-TEXTS = ["", "a", "A", "ab", "a%", "a_b", "%", "b*", "[a]", "?", "\u00e9", "\U0001f600", "it's", "running", "failed"]
-NUMBERS = [0, 1, -1, 2, 2**63 - 1, -(2**63), 2**53, 0.5, 1.0, -0.0, 9.3e18, 1e300, 1_000_000]
+LONG = ["as long as a key", "as long as another", "\u00e9" * 5 + "a", "\u00e9" * 5 + "\U0001f600"]
+TEXTS = [
+    "",
+    "a",
+    "A",
+    "ab",
+    "a%",
+    "a_b",
+    "%",
+    "b*",
+    "[a]",
+    "?",
+    "\u00e9",
+    "\U0001f600",
+    "it's",
+    "running",
+    "failed",
+    *LONG,
+]
+NUMBERS = [
+    0,
+    1,
+    1e9 + 0.5,
+    10**9,
+    -(10**9),
+    2**62 + 1,
+    2**62,
+    -1,
+    2,
+    2**63 - 1,
+    -(2**63),
+    2**53,
+    0.5,
+    1.0,
+    -0.0,
+    9.3e18,
+    1e300,
+    1_000_000,
+]
 PATTERNS = ["%", "_", "a%", "%b", "_b", "a\\%", "%a%", "[a]", "*", "?%", "", "%_%", "\U0001f600%", "r%g", "o-%", "o-_"]
 NAMES = ["x", "y", "status", "it's", ""]
-scalars = st.one_of(st.sampled_from(TEXTS), st.sampled_from(NUMBERS), st.booleans())
+FEW = ["a", "ab", 2, 2.0, -1, -1.5]  # often, so that there is much to be found
+names = st.one_of(st.just("x"), st.just("x"), st.sampled_from(NAMES))
+few = st.sampled_from(FEW)
+scalars = st.one_of(few, few, st.sampled_from(TEXTS), st.sampled_from(NUMBERS), st.booleans())
 stored = st.one_of(
     scalars,
     st.none(),
     st.lists(st.one_of(scalars, st.none()), max_size=3),
+    st.lists(st.sampled_from(NUMBERS), min_size=2, max_size=3),
+    st.lists(st.sampled_from(TEXTS), min_size=2, max_size=3),
+    st.lists(few, min_size=2, max_size=3),
+    st.lists(few, min_size=2, max_size=3),
     st.just({"nested": 1}),
     st.just([[1]]),
     st.just(2**64),
     st.just("a\0b"),
 )
-attributes = st.dictionaries(st.sampled_from(NAMES), stored, max_size=4)
+attributes = st.dictionaries(names, stored, max_size=4)
 runs = st.lists(
     st.fixed_dictionaries(
         {
@@ -73,7 +118,7 @@ operators = st.sampled_from(ORDERS)
 @st.composite
 def compares(draw: st.DrawFn) -> Compare:
     attribute = draw(st.booleans())
-    name = draw(st.sampled_from(NAMES)) if attribute else draw(fields)
+    name = draw(names if attribute else fields)
     value = draw(scalars | st.sampled_from(["o-1", an_id("o-1 first"), "order", "default"]))
     kind = draw(st.integers(0, 9))
     if kind == 0:
@@ -199,9 +244,18 @@ async def check(make: Any, made: list[dict[str, Any]], wanted: list[Condition]) 
 
 
 @settings(max_examples=40, deadline=None)
-@given(made=runs, wanted=st.lists(conditions, min_size=8, max_size=20), rare=st.sampled_from([0, 2, lists.RARE]))
-def test_all_find_the_same(made: list[dict[str, Any]], wanted: list[Condition], rare: int) -> None:
-    """Whichever way SQLite goes about it, which depends on how many runs fit."""
-    with TemporaryDirectory() as folder, patch.object(lists, "RARE", rare):
+@given(
+    made=runs,
+    wanted=st.lists(conditions, min_size=8, max_size=20),
+    rare=st.sampled_from([0, 2, lists.RARE]),
+    columns=st.sampled_from([0, 2, stored_attributes.COLUMNS]),
+)
+def test_all_find_the_same(made: list[dict[str, Any]], wanted: list[Condition], rare: int, columns: int) -> None:
+    """Whichever way SQLite goes about it: by how many runs fit, and whether attributes have columns of their own."""
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(lists, "RARE", rare),
+        patch.object(stored_attributes, "COLUMNS", columns),
+    ):
         sqlite = partial(SqliteStore, Path(folder) / "store.db", threads=False)
         assert asyncio.run(check(MemoryStore, made, wanted)) == asyncio.run(check(sqlite, made, wanted))

@@ -17,7 +17,7 @@ DAMAGES = {
     "a value was given to another run": ("found", "update found set value_1 = 'eu' where number = 3"),
     "a value got into another's column": ("found", "update found set value_3 = 'eu', value_1 = null where number = 2"),
     "what is told of a run was changed": ("found", "update found set status = 'failed' where number = 2"),
-    "one of several was changed": ("found", "update found set value_2 = x'0074630074620000' where number = 2"),
+    "one of several was changed": ("found", "update found set value_2 = x'74' where number = 2"),
     "what a run is found by was lost": ("found", "delete from found where number = 2"),
     "a name was changed": ("attribute_places", "update attribute_places set name = 'place' where place = 1"),
     "a place was changed": ("attribute_places", "update attribute_places set place = 9 where place = 1"),

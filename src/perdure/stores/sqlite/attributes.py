@@ -1,7 +1,7 @@
 """Attributes: the values by which a run is found, kept in step with its state.
 
-A name has a column of `found`, as long as there are columns left. One value stands there; of several it has the texts
-all together, and `attributes` has a row for each, as for every value of a name without a column.
+A name has a column of `found`, as long as there are columns left. One value stands there, several as a blob
+(see several), and `attributes` has a row for each, as for every value of a name without a column.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from perdure.stores.finding import searchable
 from perdure.stores.sqlite import finding_sql as sql
+from perdure.stores.sqlite import several
 from perdure.stores.sqlite.access import Access, Row, Value
 from perdure.stores.sqlite.rows import sealed, verified
 
 Values = list[str | float]
-END = b"\0"  # no text that can be found has one
+COLUMNS = sql.PLACES  # so many names get a column
 
 
 class Kept(NamedTuple):
@@ -75,7 +76,7 @@ def kept(given: Mapping[str, Values], places: Mapping[str, int]) -> Kept:
     for name, values in given.items():
         place = places.get(name)
         if place is not None:
-            columns[place] = values[0] if len(values) == 1 else END + b"".join(map(_text_of, values))
+            columns[place] = values[0] if len(values) == 1 else several.blob_of(values)
         if place is None or len(values) > 1:
             rows.update((name, type(value), value) for value in values)
     return Kept(columns, rows)
@@ -84,11 +85,6 @@ def kept(given: Mapping[str, Values], places: Mapping[str, int]) -> Kept:
 def in_order(found: Kept) -> Row:
     """The values of all columns."""
     return tuple(found.columns.get(place) for place in range(1, sql.PLACES + 1))
-
-
-def among_several(value: str | float) -> bytes:
-    """What stands in a column of several values if this is one of them."""
-    return END + _text_of(value)
 
 
 def read_place(row: Row) -> tuple[str, int]:
@@ -132,17 +128,9 @@ def _find_place(access: Access, places: dict[str, int], name: str) -> int | None
 def _give_place(access: Access, places: dict[str, int], name: str) -> None:
     if _find_place(access, places, name) is None:
         place = (access.number(sql.LAST_PLACE) or 0) + 1
-        if place <= sql.PLACES:
+        if place <= COLUMNS:
             access.write_row(sql.INSERT_PLACE, sealed("attribute_places", (name, place)))
             places[name] = place
-
-
-def _text_of(value: str | float) -> bytes:
-    """A value as a text that equal ones have as well: 1 and 1.0 are equal."""
-    if isinstance(value, str):
-        return b"t" + value.encode() + END
-    whole = int(value) if value == int(value) else value
-    return b"n" + repr(whole).encode() + END
 
 
 def _typed(value: Value) -> tuple[type, Value]:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from perdure.stores.records import AllOf, AnyOf, Compare, Condition, Not, Scalar
-from perdure.stores.sqlite import attributes
 from perdure.stores.sqlite import finding_sql as sql
+from perdure.stores.sqlite import several
 from perdure.stores.sqlite.access import Value
 
 TEXTS = frozenset({"status", "type", "id", "run_id", "queue", "parent"})
 UNIONS_MAX = 100
-NEEDLES_MAX = 8
+LOOKED_FOR_MAX = 8
 LAST_CHARACTER = 0x10FFFF
 SURROGATES = range(0xD800, 0xE000)
 
@@ -133,6 +133,8 @@ def _check_of(wanted: Compare, places: Places) -> Part:
 
 
 def _check_of_attribute(wanted: Compare, kept: Kept) -> Part:
+    if wanted.operator == "like" and wanted.value == "%":
+        wanted = Compare(wanted.field, ">=", "", attribute=True)  # any text
     compared = _of_attribute("value", wanted)
     if compared is NEVER or (kept.place is None and not kept.rows):
         return NEVER
@@ -143,17 +145,41 @@ def _check_of_attribute(wanted: Compare, kept: Kept) -> Part:
     in_column = _of_attribute(column, wanted)
     if not kept.rows:
         return in_column
-    several = joined([Part(sql.SEVERAL.format(column=column)), _among_several(column, wanted) or in_rows], "and")
-    return joined([in_column, several], "or")
+    return joined([in_column, _check_of_several(column, wanted, in_rows)], "or")
 
 
-def _among_several(column: str, wanted: Compare) -> Part | None:
-    """Whether one of several values is one of these, by the texts of all of them."""
-    given = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
-    if wanted.operator not in ("=", "in") or len(given) > NEEDLES_MAX:
-        return None
+def _check_of_several(column: str, wanted: Compare, in_rows: Part) -> Part:
+    """A blob of several values says itself whether one is among them, and nearly always what comes before or after."""
+    if wanted.operator in ("=", "in"):
+        found = _among_several(column, wanted.value if isinstance(wanted.value, tuple) else (wanted.value,), in_rows)
+    elif wanted.operator == "like" or isinstance(wanted.value, tuple):
+        found = in_rows
+    else:
+        return _by_keys(column, wanted.operator, wanted.value, in_rows)
+    return joined([Part(sql.SEVERAL.format(column=column)), found], "and")
+
+
+def _among_several(column: str, given: tuple[Scalar, ...], in_rows: Part) -> Part:
+    if len(given) > LOOKED_FOR_MAX:
+        return in_rows
     looked = sql.AMONG_SEVERAL.format(column=column)
-    return joined([Part(looked, (attributes.among_several(value),), PATTERN) for value in given], "or")
+    return joined([Part(looked, (several.within(value),), PATTERN) for value in given], "or")
+
+
+def _by_keys(column: str, operator: str, value: Scalar, in_rows: Part) -> Part:
+    """By the lowest or the highest value; by its rows where their keys say nothing."""
+    is_after = operator in (">", ">=")
+    at = several.HIGHEST_AT if is_after else several.LOWEST_AT
+    text = sql.BY_KEY.format(column=column, at=at, size=several.KEY_BYTES, operator=operator[0], in_rows=in_rows.text)
+    key = several.key_of(value)
+    by_key = Part(text, (key, key, *in_rows.values), LOOKUP)
+    kind = several.KINDS[str if isinstance(value, str) else int]
+    same, mixed = _of_kind(column, kind), _of_kind(column, several.MIXED)
+    return joined([joined([same, by_key], "and"), joined([mixed, in_rows], "and")], "or")
+
+
+def _of_kind(column: str, kind: bytes) -> Part:
+    return Part(sql.OF_KIND.format(column=column), (kind, bytes([kind[0] + 1])))
 
 
 # --- numbers -------------------------------------------------------------------------------------
