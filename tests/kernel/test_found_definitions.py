@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from perdure import InvalidValue, UsageError, each, sleep, workflow
+from perdure import InvalidValue, UsageError, each, query, signal, sleep, testing, update, wait_until, workflow
 from perdure.define.workflow import definition_of
 from perdure.testing import Harness, Transcript
 
@@ -31,6 +31,52 @@ def test_m9_a_version_is_text_or_a_whole_number() -> None:
     assert [definition_of(one).version for one in (numbered, named, idle)] == ["2", "2", None]
     with pytest.raises(InvalidValue, match="the version of a workflow must be text, not bool"):
         workflow(version=True)(idle.fn)
+
+
+@workflow()
+class Till:
+    def __init__(self) -> None:
+        self.cents = 0
+
+    async def run(self) -> int:
+        await wait_until(lambda: self.cents < 0)
+        return self.cents
+
+    @signal()
+    def pay(self, cents: int) -> None:
+        self.cents += cents
+
+    @signal(name="close")
+    async def shut(self) -> None:
+        self.cents = -1
+
+    @update(name="pay-out")
+    async def out(self, cents: int) -> int:
+        self.cents -= cents
+        return self.cents
+
+    @out.validator
+    def enough(self, cents: int) -> None:
+        if cents > self.cents:
+            raise ValueError("too much")
+
+    @query(name="how-much")
+    def left(self) -> int:
+        return self.cents
+
+
+def test_handlers_are_declared_with_parentheses_and_by_another_name() -> None:
+    """Rules M1 to M3."""
+    h = Harness(Till)
+    h.start(testing.signal("pay", 7))
+    assert [one.kind for one in h.activate(testing.update("pay-out", 9)).answers] == ["update_rejected"]
+    assert h.activate(testing.update(Till.out, 3)).answers[-1].value == 4
+    assert h.activate(testing.query("how-much"), testing.query(Till.left)).answers[1].value == 4
+    h.activate(testing.signal("close"))
+    assert h.result == -1
+    h.replay()
+    with pytest.raises(InvalidValue, match="the name of a signal"):
+        signal(name="")(Till.__init__)
 
 
 @pytest.mark.parametrize("wrong", ["2", True, -1, float("nan"), float("inf")], ids=str)

@@ -5,9 +5,10 @@ define.workflow collects them; kernel.messages calls them. On an instance they a
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from perdure.define.signatures import signature_of
 from perdure.errors import UsageError
@@ -18,6 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 V = TypeVar("V", bound=Callable[..., Any])
+NOT_GIVEN: Any = object()  # None is given, by mistake
 
 
 class Method(Generic[P, R]):
@@ -25,11 +27,11 @@ class Method(Generic[P, R]):
 
     kind = "message"
 
-    def __init__(self, fn: Callable[Concatenate[Any, P], Any]) -> None:
+    def __init__(self, fn: Callable[Concatenate[Any, P], Any], name: str | None = None) -> None:
         if not inspect.isfunction(fn):
             raise UsageError(f"@{self.kind} decorates a method, not {type(fn).__name__}")
         self.fn = fn
-        self.name = check_id(fn.__name__, f"the name of a {self.kind}")
+        self.name = check_id(fn.__name__ if name is None else name, f"the name of a {self.kind}")
         self.signature = signature_of(fn, self.name, hidden=1, depth=3)
         self.validate: Callable[..., Any] | None = None
         self.__doc__ = fn.__doc__
@@ -83,30 +85,67 @@ class Query(Method[P, R]):
 
     kind = "query"
 
-    def __init__(self, fn: Callable[Concatenate[Any, P], Any]) -> None:
+    def __init__(self, fn: Callable[Concatenate[Any, P], Any], name: str | None = None) -> None:
         if inspect.iscoroutinefunction(fn):
             raise UsageError(f"query `{fn.__name__}` must be a plain method: it may only look")
-        super().__init__(fn)
+        super().__init__(fn, name)
+
+
+class SignalDecorator(Protocol):
+    """`@signal(…)`: what makes a signal of a method."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Signal[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[C, P], R], /) -> Signal[P, R]: ...
+
+
+class UpdateDecorator(Protocol):
+    """`@update(…)`: what makes an update of a method."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Update[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[C, P], R], /) -> Update[P, R]: ...
+
+
+class QueryDecorator(Protocol):
+    """`@query(…)`: what makes a query of a method."""
+
+    def __call__(self, fn: Callable[Concatenate[C, P], R], /) -> Query[P, R]: ...
 
 
 @overload
 def signal(fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Signal[P, R]: ...
 @overload
 def signal(fn: Callable[Concatenate[C, P], R], /) -> Signal[P, R]: ...
-def signal(fn: Any, /) -> Any:
-    """A method that takes a signal: never refused, never lost (M1)."""
-    return cast("Signal[..., Any]", Signal(fn))
+@overload
+def signal(*, name: str | None = None) -> SignalDecorator: ...
+def signal(fn: Any = NOT_GIVEN, /, *, name: str | None = None) -> Any:
+    """A method that takes a signal: never refused, never lost (M1). Its name is the method's, unless one is given."""
+    return _decorated(Signal, fn, name)
 
 
 @overload
 def update(fn: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /) -> Update[P, R]: ...
 @overload
 def update(fn: Callable[Concatenate[C, P], R], /) -> Update[P, R]: ...
-def update(fn: Any, /) -> Any:
+@overload
+def update(*, name: str | None = None) -> UpdateDecorator: ...
+def update(fn: Any = NOT_GIVEN, /, *, name: str | None = None) -> Any:
     """A method that takes an update and answers it (M2)."""
-    return cast("Update[..., Any]", Update(fn))
+    return _decorated(Update, fn, name)
 
 
-def query(fn: Callable[Concatenate[C, P], R], /) -> Query[P, R]:
+@overload
+def query(fn: Callable[Concatenate[C, P], R], /) -> Query[P, R]: ...
+@overload
+def query(*, name: str | None = None) -> QueryDecorator: ...
+def query(fn: Any = NOT_GIVEN, /, *, name: str | None = None) -> Any:
     """A method that answers a question, also after the run has ended (M3)."""
-    return Query(fn)
+    return _decorated(Query, fn, name)
+
+
+def _decorated(kind: type[Method[..., Any]], fn: Any, name: str | None) -> Any:
+    """The method; or, where the decorator was called with parentheses, what decorates it."""
+    return functools.partial(kind, name=name) if fn is NOT_GIVEN else kind(fn, name)
