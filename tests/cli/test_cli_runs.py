@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -164,3 +166,19 @@ def test_what_a_person_says_is_held_to_what_the_activity_returns(served: Served)
     when(shell, "typed", r"blocked for .* \(undecodable\)")
     shell(*word, '"r-1"', "--module", SHOP)
     assert shell("start", "paid", '"o"', "--id", "typed", "--wait").document == "r-1"
+
+
+@pytest.mark.parametrize(
+    "shared", [["--store", "{}", "--json"], ["--json", "--store={}"], ["--json", "--store", "{}"]], ids=" ".join
+)
+def test_shared_options_may_stand_before_the_command(tmp_path: Path, shared: list[str]) -> None:
+    shell = Shell("sqlite:///elsewhere.db")
+    before = [one.format(f"sqlite:///{tmp_path / 'shop.db'}") for one in shared]
+    assert shell(*before, "start", "naps", "--id", "first", "--", "1").document["id"] == "first"
+    assert [run["id"] for run in shell(*before, "list").document] == ["first"]
+    assert shell(*before, "pipeline", "list").document == []
+    assert shell(*before, "list", "status = 'failed'").document == []
+
+
+def test_the_version_is_told(shell: Shell) -> None:
+    assert shell("--version").out == f"perdure {version('perdure')}\n"

@@ -9,6 +9,8 @@ Nothing but click is imported before a command runs, so that completion and `--h
 
 from __future__ import annotations
 
+import click
+
 from perdure.cli.group import Program
 
 COMMANDS = {
@@ -36,9 +38,11 @@ program = Program(
     help=(
         "Durable execution for Python: look after runs from the terminal.\n\n"
         "The store comes from --store URL, else from PERDURE_STORE, else it is sqlite:///perdure.db. "
-        "Every command takes --json. Exit codes: 0; 1: it did not work; 2: it was called wrongly."
+        "Every command takes --json; both may stand before the command as well. "
+        "Exit codes: 0; 1: it did not work; 2: it was called wrongly."
     ),
 )
+click.version_option(package_name="perdure", message="%(prog)s %(version)s")(program)
 
 
 def main() -> None:

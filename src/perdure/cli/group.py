@@ -35,7 +35,7 @@ class Program(click.Group):
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command, and exit: with 0, 1 where it did not work, 2 where it was called wrongly."""
-        given = list(sys.argv[1:] if args is None else args)
+        given = _with_shared_options_behind(list(sys.argv[1:] if args is None else args))
         extra["standalone_mode"] = False
         _escape_what_the_terminal_cannot_show()
         try:
@@ -58,6 +58,17 @@ class Program(click.Group):
             _tell(mistake, as_json="--json" in given[: given.index("--") if "--" in given else None])
             sys.exit(mistake.code)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_shared_options_behind(given: list[str]) -> list[str]:
+    """`--store URL` and `--json`, which every command has, may stand before the command as well."""
+    first = 0
+    while first < len(given) and (given[first] in ("--store", "--json") or given[first].startswith("--store=")):
+        first += 2 if given[first] == "--store" else 1
+    if first >= len(given) or given[first].startswith("-"):
+        return given  # there is no command, or an option that is not shared
+    end = given.index("--", first) if "--" in given[first:] else len(given)
+    return [*given[first:end], *given[:first], *given[end:]]
 
 
 def _tell(mistake: Mistake, *, as_json: bool) -> None:
