@@ -111,35 +111,36 @@ class Fork:
     def _watch(self, given: Sequence[int]) -> None:
         if not self.futures:
             self.joint.set_result(None)
-        self._note_ends(given)  # the others have not had a step yet
+        self.note_ends(self._ended_among(given))  # the others have not had a step yet
         for number in given:
             if number not in self.ended:
-                self.futures[number].add_done_callback(lambda _future, number=number: self.note_end(number))
+                self.futures[number].add_done_callback(lambda _future, number=number: self.note_ends([number]))
 
     def _began(self, future: AsyncioFuture[Any]) -> TypeGuard[UnitTask]:
         """Whether it is a branch that runs in a unit and a scope of its own, and not a future that was given."""
         return type(future) is UnitTask and future.fork is self
 
-    def _note_ends(self, numbers: Iterable[int]) -> None:
-        """Note which of these have ended, in the order in which they did (K13)."""
-        done = [number for number in numbers if self.futures[number].done()]
-        for number in sorted(done, key=lambda number: getattr(self.futures[number], "settled_as", 0)):
-            self.note_end(number)
+    def note_ends(self, numbers: Iterable[int]) -> None:
+        """Branches have ended, in this order: that may decide the join."""
+        ended = self.ended
+        for number in numbers:
+            if number in ended:
+                continue
+            ended[number] = None
+            if not self._settled:
+                error = None if self._join.tolerant else error_of(self.futures[number])
+                if error is not None:
+                    self._failure = error
+                    self._settle(())
+                elif len(ended) >= self._needed:
+                    self._settle(ended)
+            if self._settled:
+                self._end_if_done()
 
-    def note_end(self, number: int) -> None:
-        """A branch has ended: that may decide the join."""
-        if number in self.ended:
-            return
-        self.ended[number] = None
-        if not self._settled:
-            error = None if self._join.tolerant else error_of(self.futures[number])
-            if error is not None:
-                self._failure = error
-                self._settle(())
-            elif len(self.ended) >= self._needed:
-                self._settle(self.ended)
-        if self._settled:
-            self._end_if_done()
+    def _ended_among(self, numbers: Iterable[int]) -> list[int]:
+        """Which of these have ended, in the order in which they did (K13)."""
+        done = [number for number in numbers if self.futures[number].done()]
+        return sorted(done, key=lambda number: getattr(self.futures[number], "settled_as", 0))
 
     def _settle(self, kept: Iterable[int]) -> None:
         """The join is decided: cancel all branches but those that it keeps."""
@@ -158,7 +159,8 @@ class Fork:
     def _stop(self) -> bool:
         """The join is cancelled from outside: so are the branches. False if answers that are there decide it (K17)."""
         if not self._settled:
-            self._note_ends([number for number, future in enumerate(self.futures) if not future.cancelled()])
+            waited_for = [number for number, future in enumerate(self.futures) if not future.cancelled()]
+            self.note_ends(self._ended_among(waited_for))
         if self._settled:
             return False
         self._stopped = True

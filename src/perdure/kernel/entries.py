@@ -5,7 +5,7 @@ kernel.loop queues and runs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context
 from typing import Any, Protocol
 
@@ -74,7 +74,7 @@ class Forked(Protocol):
 
     parent: Unit
 
-    def note_end(self, number: int) -> None: ...
+    def note_ends(self, numbers: Iterable[int]) -> None: ...
 
 
 class Endings:
@@ -89,6 +89,4 @@ class Endings:
 
     def run(self) -> None:
         """Tell it which ones. If that raises, it is to be run again, for those that are left."""
-        note_end = self.fork.note_end
-        for number in self._left:
-            note_end(number)
+        self.fork.note_ends(self._left)

@@ -318,7 +318,7 @@ class UnitTask(LoopFuture):
             UNIT.set(self.unit)
         waiter, self.waiter = self.waiter, None
         loop = self.loop
-        outer, loop.task = loop.task, self
+        loop.task = self
         ENTER_TASK(loop, self)
         try:
             if self._refusal is not None:
@@ -342,7 +342,7 @@ class UnitTask(LoopFuture):
             return
         finally:
             LEAVE_TASK(loop, self)
-            loop.task = outer
+            loop.task = None
         self.unit.tasks.remove(self)
         if self.fork is not None:
             loop.queue_ending(self.fork, self.number)

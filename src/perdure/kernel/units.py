@@ -62,9 +62,11 @@ class Unit:
 
     def child(self, kind: int, number: int, incarnation: int = 0) -> Unit:
         """The unit one segment below this one."""
-        above = self.text if self.key else ""
-        again = f"#{incarnation}" if incarnation else ""
-        return Unit((*self.key, (kind, number, incarnation)), f"{above}{MARKS[kind]}{number}{again}")
+        segment = (kind, number, incarnation)
+        text = MARKS[kind] + str(number)
+        if incarnation:
+            text += f"#{incarnation}"
+        return Unit((*self.key, segment), self.text + text) if self.key else Unit((segment,), text)
 
     @property
     def token(self) -> Token:
