@@ -47,6 +47,14 @@ ALIKE = tuple(Compare("x", "like", pattern, attribute=True) for pattern in PATTE
 AMONG = tuple(
     Compare("x", "in", VALUES[at : at + size], attribute=True) for at in range(0, 20, 4) for size in (1, 3, 12)
 )
+ENDINGS: tuple[tuple[Operator, Operator], ...] = ((">", "<="), (">=", "<"))
+ENDS = (*VALUES[::3], True)
+BETWEEN = tuple(
+    AllOf((Compare("x", above, low, attribute=True), Compare("x", below, high, attribute=True)))
+    for above, below in ENDINGS
+    for low in ENDS
+    for high in ENDS
+)
 RUNNING = Compare("status", "=", "running")
 
 
@@ -55,14 +63,15 @@ def ways(wanted: Condition) -> list[Condition]:
     return [wanted, Not(wanted), AllOf((wanted, RUNNING)), AnyOf((wanted, Compare("id", "=", "o-0"))), Not(Not(wanted))]
 
 
+@pytest.mark.parametrize("listed", [LISTS, ()], ids=["and lists", "no lists"])
 @pytest.mark.parametrize("columns", [0, attributes.COLUMNS], ids=["in rows", "in columns"])
 @pytest.mark.parametrize("rare", [0, lists.RARE], ids=["scanned", "looked up"])
-def test_each_comparison_finds_its_runs(columns: int, rare: int, tmp_path: Path) -> None:
+def test_each_comparison_finds_its_runs(columns: int, rare: int, listed: tuple[list[Any], ...], tmp_path: Path) -> None:
     async def check(store: SqliteStore) -> None:
-        for number, value in enumerate([*VALUES, *LISTS, None]):
+        for number, value in enumerate([*VALUES, *listed, None]):
             await begin(store, f"o-{number}", attributes=msgspec.json.encode({"x": value}))
         everything = await store.list_runs(EVERY, 1000)
-        for compare in (*COMPARED, *ALIKE, *AMONG):
+        for compare in (*COMPARED, *ALIKE, *AMONG, *BETWEEN):
             for wanted in ways(compare):
                 found = [run for run in everything if fits(run, wanted)]
                 assert await store.list_runs(wanted, 1000) == found, wanted

@@ -79,6 +79,17 @@ def numbers(condition: Condition, places: Places) -> Numbers | None:
             return None
 
 
+def pairs(parts: Sequence[Condition], places: Places) -> Iterator[tuple[tuple[Condition, ...], Numbers]]:
+    """Those of what has to hold together that are the two ends of a range, and the runs within, out of an index."""
+    compares = [part for part in parts if isinstance(part, Compare)]
+    for lower in compares:
+        for upper in compares:
+            if lower.operator in (">", ">=") and upper.operator in ("<", "<=") and _is_same(lower, upper):
+                numbers = _numbers_between(lower, upper, places)
+                if numbers is not None:
+                    yield (lower, upper), numbers
+
+
 def conjuncts(condition: Condition) -> list[Condition]:
     """What has to hold together."""
     if not isinstance(condition, AllOf):
@@ -212,6 +223,31 @@ def _numbers_by_attribute(wanted: Compare, kept: Kept) -> Numbers:
         query = sql.NUMBERS_BY_ATTRIBUTE.format(comparison=compared.text)
         queries.append(Part(query, (wanted.field, *compared.values)))
     return Numbers(tuple(queries) or (Part(sql.NOBODY),), different=not kept.rows or wanted.operator == "=")
+
+
+def _is_same(one: Compare, other: Compare) -> bool:
+    """Whether they are of the same field or attribute, and of the same kind of values."""
+    is_text = isinstance(one.value, str)
+    return (one.field, one.attribute, is_text) == (other.field, other.attribute, isinstance(other.value, str))
+
+
+def _numbers_between(lower: Compare, upper: Compare, places: Places) -> Numbers | None:
+    if lower.attribute:
+        kept = places[lower.field]
+        if kept.place is None or kept.rows:
+            return None  # of several values, one may be above the one end, and another below the other
+        column, statement = sql.VALUE.format(place=kept.place), sql.NUMBERS_BY_VALUE
+    else:
+        kept = None
+        column, statement = sql.FIELD_COLUMNS[lower.field], sql.NUMBERS_BY.get(lower.field)
+        if statement is None or _of_field(lower) is NEVER:
+            return None
+    ends = [
+        _compared(column, each.operator, (each.value,)) for each in (lower, upper) if not isinstance(each.value, tuple)
+    ]
+    within = joined(ends, "and")
+    text = statement.format(place=kept and kept.place, comparison=within.text)
+    return Numbers((Part(text, within.values),), different=True)
 
 
 def _only_true(wanted: Compare) -> bool:

@@ -54,9 +54,9 @@ def _row(facts: NewRun, state: State, values: Row) -> Row:
         state.closed_us,
         int(state.blocked is not None),
         facts.generation,
-        *values,
         facts.workflow_id,
         None if facts.parent is None else facts.parent.run_id,
+        *values,
     )
 
 

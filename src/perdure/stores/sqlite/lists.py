@@ -24,9 +24,9 @@ NOTHING = b'{"kind":"started"}'
 
 
 class Indexed(NamedTuple):
-    """A part of what is wanted that an index can give the numbers of."""
+    """Parts of what is wanted that an index can give the numbers of."""
 
-    part: Condition
+    parts: tuple[Condition, ...]
     numbers: Numbers
 
 
@@ -66,8 +66,9 @@ def _count(access: Access, parts: list[Condition], places: Places) -> int:
     if len(parts) == 1 and isinstance(parts[0], Not):
         return _count(access, [], places) - _count(access, conditions.conjuncts(parts[0].part), places)
     indexed = _indexed(parts, places)
-    if len(parts) == 1 and indexed and indexed[0].numbers.different:
-        return sum(_count_by(access, query) for query in indexed[0].numbers.queries)
+    for each in indexed:
+        if len(each.parts) == len(parts) and each.numbers.different:
+            return sum(_count_by(access, query) for query in each.numbers.queries)
     found = _found(sql.COUNT_FOUND, _checks(parts, places, _rarest(access, indexed)))
     return access.number(found.text, *found.values) or 0
 
@@ -77,12 +78,14 @@ def _count_by(access: Access, query: Part) -> int:
 
 
 def _indexed(parts: list[Condition], places: Places) -> list[Indexed]:
-    found = [(part, conditions.numbers(part, places)) for part in parts[:PARTS_WEIGHED]]
-    return [Indexed(part, numbers) for part, numbers in found if numbers is not None]
+    weighed = parts[:PARTS_WEIGHED]
+    ranges = [Indexed(pair, numbers) for pair, numbers in conditions.pairs(weighed, places)]
+    single = [(part, conditions.numbers(part, places)) for part in weighed]
+    return [*ranges, *(Indexed((part,), numbers) for part, numbers in single if numbers is not None)]
 
 
 def _rarest(access: Access, indexed: list[Indexed]) -> Indexed | None:
-    """The part that the fewest runs fit, if they are few."""
+    """What the fewest runs fit, if they are few."""
     sizes = [(_size(access, each.numbers), number) for number, each in enumerate(indexed)]
     smallest, number = min(sizes, default=(RARE, 0))
     return indexed[number] if smallest < RARE else None
@@ -105,7 +108,8 @@ def _checks(parts: list[Condition], places: Places, rarest: Indexed | None) -> l
         return [conditions.check(part, places) for part in parts]
     query = _either(rarest.numbers)
     among = Part(sql.AMONG.format(numbers=query.text), query.values)
-    return [among, *(conditions.check(part, places) for part in parts if part is not rarest.part)]
+    left = [part for part in parts if all(part is not done for done in rarest.parts)]
+    return [among, *(conditions.check(part, places) for part in left)]
 
 
 def _found(statement: str, checks: Sequence[Part]) -> Part:

@@ -73,6 +73,8 @@ create table found (
     closed_us integer,
     blocked integer not null,
     generation integer not null,
+    workflow_id text not null,
+    parent text, -- its run id
     -- The values of attributes, bools as 0 and 1; `attribute_places` says whose. A blob has several, as a text each.
     value_1 any,
     value_2 any,
@@ -97,9 +99,7 @@ create table found (
     value_21 any,
     value_22 any,
     value_23 any,
-    value_24 any,
-    workflow_id text not null,
-    parent text -- its run id
+    value_24 any
 ) strict;
 create index found_by_1 on found (value_1) where value_1 is not null;
 create index found_by_2 on found (value_2) where value_2 is not null;
