@@ -23,6 +23,16 @@ async def shaky(text: str) -> str:
 async def hello(text: str) -> str:
     return await shaky(text) + "!"
 """
+PIPELINE = """
+from perdure.pipelines import Pipeline, Prepared
+
+mail = Pipeline("mail")
+
+@mail.consumer(mail.topic("inbox", str))
+class Reader:
+    async def prepare(self, ctx, state):
+        return Prepared()
+"""
 COUNTS_IN_A_GLOBAL = """
 from perdure import activity, workflow
 
@@ -111,10 +121,11 @@ def test_a_run_whose_order_depends_on_the_hash_seed_is_told_when_it_has_ended(sh
 
 
 def test_for_people_it_prints_lines(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(ONCE)
+    (tmp_path / "app.py").write_text(ONCE + PIPELINE)
     with shell.process("dev", "app.py", "--queue", "default=3", "--queue", "slow", cwd=tmp_path) as dev:
         dev.until(lambda line: "Ctrl-C stops it" in line)
         assert "queues `default` (3 at once), `slow` (100 at once)" in dev.said[0]
+        assert dev.said[3].strip() == "pipelines:  mail"
         shell("start", "hello", '"yes"', "--id", "h", "--wait")
         dev.until(lambda line: "h " in line and "started" in line)
         dev.until(lambda line: '→ activity shaky("yes")' in line and "app.py:" in line)

@@ -81,13 +81,20 @@ class Desk(Listener):
 
     def serving(self, store: str, loaded: Loaded, queues: str) -> None:
         """It begins."""
+        pipelines = [one.name for one in loaded.pipelines]
         if self._as_json:
-            names = {"workflows": loaded.workflow_names, "activities": loaded.activity_names}
+            names = {
+                "workflows": loaded.workflow_names,
+                "activities": loaded.activity_names,
+                "pipelines": pipelines,
+            }
             self._event("serving", store=store, module=loaded.module, **names)
             return
         self._terminal.print(Text.assemble(("perdure dev", "bold"), f"  {loaded.module} on {store}, queues {queues}"))
         self._terminal.print(f"  workflows:  {', '.join(loaded.workflow_names) or 'none'}")
         self._terminal.print(f"  activities: {', '.join(loaded.activity_names) or 'none'}")
+        if pipelines:
+            self._terminal.print(f"  pipelines:  {', '.join(pipelines)}")
         self._terminal.print(
             Text("  every turn is replayed; a change of the code starts it again; Ctrl-C stops it", "dim")
         )
