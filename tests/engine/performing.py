@@ -88,7 +88,7 @@ class Stage:
         self.claims.append(task)
 
     def answered(self, task: Task, job: jobs.Ended, attempt: Attempt) -> None:
-        report = Report(id=task.id, owner=self.owner(), attempt=attempt, job=write(job))
+        report = Report(run=task.run, id=task.id, owner=self.owner(), attempt=attempt, job=write(job))
         self._later(self._report(report))
         answer = self.answers[task.id]
         assert not answer.done(), "an activity was answered twice"

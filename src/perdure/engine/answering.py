@@ -46,7 +46,9 @@ class Answering:
             live.answers.append(LocalAnswer(task, job, attempt))
             self._host.turner.ready(live)
         else:
-            self._host.inbox.report(Report(id=task.id, owner=self.owner(), attempt=attempt, job=write(job)))
+            self._host.inbox.report(
+                Report(run=task.run, id=task.id, owner=self.owner(), attempt=attempt, job=write(job))
+            )
 
     def retried(self, task: Task, report: Report) -> None:
         """An activity failed, and is tried again."""

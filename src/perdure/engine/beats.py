@@ -74,7 +74,7 @@ class Beats:
         for attempt in group:
             details = attempt.unsaved[0] if attempt.unsaved is not None else None
             attempt.unsaved = None
-            beats.append(Beat(attempt.task.id, self._owner(), details))
+            beats.append(Beat(attempt.task.run, attempt.task.id, self._owner(), details))
         try:
             answers = await self._store.beat_tasks(beats)
         except PerdureError as error:

@@ -128,7 +128,9 @@ class Concluding:
             failure=Failure("OutcomeUnknown", text),
         )
         self._say_who_decides(task)
-        report = Report(id=task.id, owner=self._host.owner(), attempt=record, retry_us=NEVER_US, counts=False)
+        report = Report(
+            run=task.run, id=task.id, owner=self._host.owner(), attempt=record, retry_us=NEVER_US, counts=False
+        )
         self._host.retried(task, report)
 
     # --- what an attempt may come to --------------------------------------------------------------
@@ -164,7 +166,7 @@ class Concluding:
                 raise UsageError(f"`{statement}` was not awaited: in an `async def`, write `await …execute(…)`")
             job = write(jobs.Resolved(task.seq, outcome.value))
             record = self._record(attempt, "completed")
-            report = Report(id=task.id, owner=self._host.owner(), attempt=record, job=job)
+            report = Report(run=task.run, id=task.id, owner=self._host.owner(), attempt=record, job=job)
             is_ours = await asyncio.wrap_future(transaction.commit(report))
         except PerdureError as error:
             transaction.roll_back()
@@ -238,9 +240,10 @@ class Concluding:
     # --- leaves -----------------------------------------------------------------------------------
 
     def _free(self, attempt: Attempt, record: AttemptRecord, due_us: int, *, counts: bool = False) -> None:
-        report = Report(id=attempt.task.id, owner=self._host.owner(), attempt=record, retry_us=due_us, counts=counts)
+        task, owner = attempt.task, self._host.owner()
+        report = Report(run=task.run, id=task.id, owner=owner, attempt=record, retry_us=due_us, counts=counts)
         if attempt.unsaved is None:
-            self._host.retried(attempt.task, report)
+            self._host.retried(task, report)
         else:  # the next attempt finds what this one said last
             self._later(attempt, self._save_and_free(attempt, report))
 

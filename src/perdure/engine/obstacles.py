@@ -53,7 +53,10 @@ class Obstacles:
         """The answers that a live copy was given and no turn has taken: as messages they outlive it."""
         owner = self._worker.owner()
         answers, live.answers = live.answers, []
-        return [Report(id=one.task.id, owner=owner, attempt=one.attempt, job=write(one.job)) for one in answers]
+        return [
+            Report(run=one.task.run, id=one.task.id, owner=owner, attempt=one.attempt, job=write(one.job))
+            for one in answers
+        ]
 
     def time_out(self, run: Run) -> None:
         """A run has reached its time limit."""

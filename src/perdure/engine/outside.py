@@ -88,7 +88,13 @@ class Outside:
             if wait is None:
                 return self._answer(task, jobs.Failed(task.seq, failure), OUTSIDE)
             record = self._record(task, OUTSIDE, "failed", failure)
-            return Report(id=task.id, owner=task.owner, attempt=record, retry_us=record.ended_us + round(wait * MICROS))
+            return Report(
+                run=task.run,
+                id=task.id,
+                owner=task.owner,
+                attempt=record,
+                retry_us=record.ended_us + round(wait * MICROS),
+            )
 
         run_id, key = _read_token(token)
         await self._settle(run_id, key, lambda seq: jobs.Failed(seq, failure), report)
@@ -111,7 +117,9 @@ class Outside:
                 cause = task.attempts[-1].failure if task.attempts else None
                 return self._answer(task, jobs.Failed(task.seq, replace(failure, cause=cause)), PERSON)
             record = self._record(task, PERSON, NOT_HAPPENED)
-            return Report(id=task.id, owner=task.owner, attempt=record, retry_us=record.ended_us, counts=False)
+            return Report(
+                run=task.run, id=task.id, owner=task.owner, attempt=record, retry_us=record.ended_us, counts=False
+            )
 
         def said(seq: int) -> Job | None:
             if answer == "happened":
@@ -209,7 +217,7 @@ class Outside:
     def _answer(self, task: Task, job: Job, who: str) -> Report:
         failure = job.failure if isinstance(job, jobs.Failed) else None
         record = self._record(task, who, "completed" if failure is None else "failed", failure)
-        return Report(id=task.id, owner=task.owner, attempt=record, job=write(job))
+        return Report(run=task.run, id=task.id, owner=task.owner, attempt=record, job=write(job))
 
     def _record(self, task: Task, who: str, outcome: str, failure: Failure | None = None) -> Attempt:
         now_us = self._clock.now_us()

@@ -128,7 +128,9 @@ class TaskRunner:
             attempt=task.attempt, worker=self._host.name, started_us=now_us, ended_us=now_us, outcome=PUT_OFF
         )
         retry_us = now_us + round(wait * MICROS)
-        report = Report(id=task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us, counts=False)
+        report = Report(
+            run=task.run, id=task.id, owner=self._host.owner(), attempt=record, retry_us=retry_us, counts=False
+        )
         self._host.retried(task, report)
         self._freed(task.queue)
         return True

@@ -303,6 +303,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     `owner` is who had it, None for nobody: the outside may say what an attempt comes to that nobody makes.
     """
 
+    run: int
     id: str
     owner: int | None
     attempt: Attempt
@@ -314,6 +315,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Beat(msgspec.Struct, frozen=True):
     """A heartbeat of an attempt."""
 
+    run: int
     id: str
     owner: int
     details: bytes | None = None

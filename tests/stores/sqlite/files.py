@@ -83,7 +83,8 @@ async def fill(store: SqliteStore, width: int = 4) -> int:
             await store.accept_message(run.facts.workflow_id, None, JOB, message_id=f"m-{named}")
             await store.accept_message(run.facts.workflow_id, None, JOB)
             answered = (UpdateAnswer(f"u-{generation}", b"7"),)
-            run = await commit(store, run, lease.number, consumed=1, answers=answered)
+            at_hand = a_task(f"{named} at hand", 5, claimed=True)
+            run = await commit(store, run, lease.number, consumed=1, answers=answered, new_tasks=(at_hand,))
             if generation == "first":
                 await end(store, run)
         await store.ask(f"o-{number}", None, "total", b"[]")

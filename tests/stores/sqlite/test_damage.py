@@ -32,6 +32,7 @@ TABLES = (
     "updates",
     "promises",
     "found",
+    "deadlines",
     "attribute_places",
     "attributes",
     "tasks",
@@ -177,6 +178,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with_store(path, fill, clock=VirtualClock(), threads=False)
     for table in TABLES:
         assert look(path, f"select count(*) from {table}") > [(0,)], table
+    assert look(path, "select count(at_hand) from states") > [(0,)]
     return path
 
 
@@ -271,7 +273,8 @@ def test_damage_of_one_holds_up_no_other_in_a_batch(tmp_path: Path) -> None:
         lease = await store.open_lease("w-1", {}, 600.0)
         for number in range(4):
             run = await begin(store, f"o-{number}", lease.number)
-            await commit(store, run, lease.number, new_tasks=(a_task(str(number), claimed=True),))
+            new = (a_task(str(number), claimed=True), a_task(f"beside {number}", seq=1))  # two are rows
+            await commit(store, run, lease.number, new_tasks=new)
             await store.accept_message(f"o-{number}", None, JOB)
             await store.ask(f"o-{number}", None, "total", b"[]")
 
@@ -289,7 +292,7 @@ def test_damage_of_one_holds_up_no_other_in_a_batch(tmp_path: Path) -> None:
 
     with_store(path, start)
     look(path, "update states set waiting = x'00' where number = 2")
-    look(path, "update tasks set input = x'00' where run = 4")
+    look(path, "update tasks set input = x'00' where run = 4 and seq = 0")
     look(path, "update states set waiting = x'00' where number = 4")
     look(path, "update questions set name = 'other' where number = 4")
     look(path, "update counters set amount = 7 where name = 'leases'")

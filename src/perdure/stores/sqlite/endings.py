@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from perdure.errors import StoreCorrupt
 from perdure.stores.records import Attempt, Lease
-from perdure.stores.sqlite import counters, leases, sql, states, tasks
+from perdure.stores.sqlite import counters, hands, leases, sql, states, tasks
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.rows import read_task
 from perdure.stores.sqlite.worker_rows import LeaseRow, lease_of, read_lease
@@ -38,6 +38,9 @@ def _end(access: Access, lease: LeaseRow, outcome: str) -> None:
     access.write(sql.DELETE_LEASE, lease.number)
     with suppress(StoreCorrupt):  # `verify` finds a damaged counter, and it is to hold up nobody
         counters.take_back(access, "leases")
+    for number in access.numbers(sql.HOLDING_RUNS, lease.number):
+        with suppress(StoreCorrupt):  # its run is put aside below
+            hands.put_down_of(access, number)
     for task_id in access.texts(sql.OWNED_TASKS, lease.number):
         _free_task(access, lease, task_id, outcome)
     for number in access.numbers(sql.OWNED_RUNS, lease.number):

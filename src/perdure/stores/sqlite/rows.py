@@ -100,9 +100,10 @@ class State(msgspec.Struct):
     tail: bytes = NO_CHECKSUM
     accepted: int = 0
     consumed: int = 0
-    open_tasks: int = 0
+    open_tasks: int = 0  # as rows
     top_seq: int = -1  # the largest seq of a task so far: a new one beyond it cannot be there yet
     kept: int = 0  # rows of message_ids, updates and promises that this run has written
+    at_hand: bytes | None = None  # see hands
     waiting: bytes | None = None
     attributes: bytes = b"{}"
     created_us: int = 0

@@ -48,6 +48,7 @@ create table states (
     open_tasks integer not null,
     top_seq integer not null,
     kept integer not null, -- rows of message_ids, updates and promises that this run has written
+    at_hand blob, -- the activity that its owner is making, instead of a row of tasks
     waiting blob,
     attributes blob not null,
     created_us integer not null, -- as in runs

@@ -11,22 +11,22 @@ INSERT_RUN = "insert into runs values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 LAST_RUN = "select max(coalesce((select max(number) from runs), 0), coalesce((select max(number) from states), 0))"
 RUN_NUMBER = "select number from runs where run_id = ?"
 RUN_ID_TAKEN = "select 1 from runs where run_id = ?"
-INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_STATE = "insert into states values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 STATE = "select * from states where number = ?"
 UPDATE_STATE = """
 update states set status = ?2, blocked = ?3, result = ?4, closed_us = ?5, wake_us = ?6, owner = ?7, followed_by = ?8,
     last_turn = ?9, tail = ?10, accepted = ?11, consumed = ?12, open_tasks = ?13, top_seq = ?14, kept = ?15,
-    waiting = ?16, attributes = ?17, seal = ?18
+    at_hand = ?16, waiting = ?17, attributes = ?18, seal = ?19
 where number = ?1"""
 # The same where nothing changes that filters look at: every index that an update names is written again.
 UPDATE_STATE_PLACE = """
 update states set wake_us = ?2, owner = ?3, followed_by = ?4, last_turn = ?5, tail = ?6, accepted = ?7, consumed = ?8,
-    open_tasks = ?9, top_seq = ?10, kept = ?11, waiting = ?12, attributes = ?13, seal = ?14
+    open_tasks = ?9, top_seq = ?10, kept = ?11, at_hand = ?12, waiting = ?13, attributes = ?14, seal = ?15
 where number = ?1"""
 # The same where no indexed column changes at all.
 UPDATE_STATE_STEP = """
-update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, kept = ?, waiting = ?,
-    attributes = ?, seal = ?
+update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, kept = ?, at_hand = ?,
+    waiting = ?, attributes = ?, seal = ?
 where number = ?"""
 
 RUN = "select runs.*, states.* from runs left join states using (number) where runs.number = ?"
@@ -63,6 +63,7 @@ where states.owner = ? and states.owner is not null and states.accepted > states
 BLOCKED = """
 select number from states indexed by states_blocked
 where queue = ? and blocked is not null and status = 'running' and owner is null"""
+HOLDING_RUNS = "select number from states where owner = ? and owner is not null and at_hand is not null"
 OWNED_RUNS = "select number from states where owner = ? and owner is not null"
 SET_RUN_ASIDE = "update states set wake_us = null, owner = null where number = ?"
 
@@ -137,7 +138,8 @@ SET_COUNTER = "update counters set last = ?2, amount = ?3, seal = ?4 where name 
 INSERT_COUNTER = "insert into counters values (?,?,?,?)"
 COUNTS = """
 select (select count(*) from states), (select count(*) from turns), (select count(*) from messages),
-    (select count(*) from tasks), (select count(*) from leases), (select count(*) from questions),
+    (select count(*) from tasks) + (select count(at_hand) from states indexed by states_owned where owner is not null),
+    (select count(*) from leases), (select count(*) from questions),
     (select count(*) from pipelines), (select count(*) from handler_runs), (select count(*) from events)"""
 
 STRUCTURE = "pragma integrity_check(100)"

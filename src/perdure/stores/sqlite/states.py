@@ -53,9 +53,9 @@ def write(access: Access, state: State, row: Row) -> None:
     """Save a state by its row. Every index that an update names is written again, so it names what may have changed."""
     found_by = state.found_by()
     if found_by == state.was:
-        access.write_row(sql.UPDATE_STATE_PLACE, (row[0], *row[8:20], row[21]))
+        access.write_row(sql.UPDATE_STATE_PLACE, (row[0], *row[8:21], row[22]))
     else:
-        access.write_row(sql.UPDATE_STATE, (row[0], *row[4:20], row[21]))
+        access.write_row(sql.UPDATE_STATE, (row[0], *row[4:21], row[22]))
         found.update(access, state)
         state.was = found_by
 

@@ -9,7 +9,7 @@ from functools import partial
 from perdure.errors import InternalError, NotFound, PerdureError, StoreCorrupt
 from perdure.stores.answers import attempt_notes, cancelled_job
 from perdure.stores.records import NEVER_US, Attempt, Beat, NewRun, NewTask, Report, Run, Task
-from perdure.stores.sqlite import leases, sql, states
+from perdure.stores.sqlite import hands, leases, sql, states
 from perdure.stores.sqlite.access import Access, Row, json_of, to_json
 from perdure.stores.sqlite.rows import State, TaskRow, damaged, read_task, task_of, task_row
 from perdure.stores.sqlite.urgency import earliest, most_urgent, next_below
@@ -77,6 +77,9 @@ def list_tasks(access: Access, number: int) -> list[Task]:
     whole = [read_task(row) for row in access.rows(sql.TASKS_OF_RUN, number)]
     if len(whole) != there.state.open_tasks:
         raise damaged("tasks", f"of run {number}", "one is missing, or too many", there.facts.run_id)
+    held = hands.at_hand(there.state)
+    if held is not None:
+        whole = sorted([*whole, held], key=lambda task: task.seq)
     return [task_of(task, there.facts) for task in whole]
 
 
@@ -85,7 +88,7 @@ def get_task(access: Access, run_id: str, task_id: str) -> tuple[Run, Task | Non
     there = None if number is None else states.stand(access, number)
     if there is None:
         raise NotFound(f"no run has the run id {run_id!r}; look it up with `perdure list`")
-    task = load(access, task_id)
+    task = of_state(access, there.state, task_id)
     return there.as_run(), None if task is None or task.run != number else task_of(task, there.facts)
 
 
@@ -114,7 +117,7 @@ def _unless_damaged(access: Access, task_id: str, work: Callable[[], bool | None
 
 def report(access: Access, report: Report) -> bool:
     """Write what an attempt came to; False if it is not the reporter's any more. `StoreCorrupt`."""
-    task = load(access, report.id)
+    task = _load_of(access, report.run, report.id)
     if report.owner is not None and (task is None or task.cancel or task.owner != report.owner):
         leases.untell(access, report.owner, report.id)
     if task is None or task.owner != report.owner or task.attempt != report.attempt.attempt:
@@ -126,8 +129,22 @@ def report(access: Access, report: Report) -> bool:
     return True
 
 
-def load(access: Access, task_id: str) -> TaskRow | None:
-    """`StoreCorrupt`."""
+def of_state(access: Access, state: State, task_id: str) -> TaskRow | None:
+    """A task of this run, wherever it is; that of another, if it has this id. `StoreCorrupt`."""
+    held = hands.at_hand(state)
+    return held if held is not None and held.id == task_id else _load(access, task_id)
+
+
+def _load_of(access: Access, run: int, task_id: str) -> TaskRow | None:
+    """A task that somebody else than a turn has to do with: it is put down. `StoreCorrupt`."""
+    task = _load(access, task_id)
+    if task is None:
+        hands.put_down_of(access, run)
+        task = _load(access, task_id)
+    return task
+
+
+def _load(access: Access, task_id: str) -> TaskRow | None:
     row = access.row(sql.TASK, task_id)
     return None if row is None else read_task(row)
 
@@ -166,7 +183,7 @@ def beat_tasks(access: Access, beats: Sequence[Beat]) -> list[bool | None]:
 
 
 def _beat(access: Access, beat: Beat) -> bool | None:
-    task = load(access, beat.id)
+    task = _load_of(access, beat.run, beat.id)
     if task is None or task.owner != beat.owner:
         return None
     if beat.details is not None:
@@ -183,9 +200,11 @@ def add(access: Access, state: State, owner: int, new: Sequence[NewTask]) -> Non
     """Insert those that are not there yet."""
     fresh: list[Row] = []
     for task in new:
-        if task.seq <= state.top_seq and access.row(sql.TASK, task.id) is not None:
+        if task.seq <= state.top_seq and of_state(access, state, task.id) is not None:
             continue
-        fresh.append(task_row(_new_row(access, state.number, task, owner)))
+        row = _new_row(access, state.number, task, owner)
+        if len(new) > 1 or not hands.take(state, row):
+            fresh.append(task_row(row))
     state.top_seq = max(state.top_seq, *(task.seq for task in new)) if new else state.top_seq
     state.open_tasks += len(fresh)
     access.write_many(sql.INSERT_TASK, fresh)
@@ -193,6 +212,10 @@ def add(access: Access, state: State, owner: int, new: Sequence[NewTask]) -> Non
 
 def finish(access: Access, state: State, owner: int, task_id: str) -> None:
     """A turn took the answer of a task directly."""
+    held = hands.at_hand(state)
+    if held is not None and held.id == task_id:
+        state.at_hand = None
+        return
     gone = access.row(sql.FINISH_TASK, task_id, state.number)
     if gone is None:
         return
@@ -207,7 +230,8 @@ def finish(access: Access, state: State, owner: int, task_id: str) -> None:
 
 def cancel(access: Access, state: State, task_id: str, wants_answer: bool) -> None:
     """The workflow does not want a task any more: a free one is over at once, whoever runs it learns of it."""
-    task = load(access, task_id)
+    hands.put_down(access, state)
+    task = _load(access, task_id)
     if task is None or task.run != state.number:
         return  # its answer is on its way
     if wants_answer and task.owner is None:
@@ -226,6 +250,7 @@ def cancel(access: Access, state: State, task_id: str, wants_answer: bool) -> No
 
 def drop_all(access: Access, state: State, spared: Container[str] = ()) -> None:
     """What a run's end does to its tasks."""
+    hands.put_down(access, state)
     if not state.open_tasks:
         return
     revoked: defaultdict[int, list[str]] = defaultdict(list)

@@ -13,7 +13,7 @@ from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreC
 from perdure.stores.answers import cancelling
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
-from perdure.stores.sqlite import attributes, events, leases, messages, sql, states, tasks
+from perdure.stores.sqlite import attributes, events, hands, leases, messages, sql, states, tasks
 from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others
@@ -121,6 +121,7 @@ def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Commit
         return Committed(told=tuple(told.told), ended=told.ended)
     parked = commit.park and not state.pending
     if parked:
+        hands.put_down(access, state)
         state.owner = None
     _save_step(access, row, state)
     return Committed(state.pending, parked, () if told is None else tuple(told.told))
@@ -167,7 +168,7 @@ def _refuse(access: Access, state: State, commit: TurnCommit) -> None:
         )
     for task in commit.new_tasks:
         if task.seq <= state.top_seq:
-            old = tasks.load(access, task.id)
+            old = tasks.of_state(access, state, task.id)
             if old is not None and (old.run, old.name) != (commit.run, task.name):
                 raise NondeterminismError(
                     f"the activity {task.id} is {old.name!r}, and this turn has it as {task.name!r}"
@@ -186,7 +187,7 @@ def _save_step(access: Access, before: Row, state: State) -> None:
     """Save a state; as a step in between, if nothing that is indexed has changed."""
     row = state_row(state)
     if row[INDEXED] == before[INDEXED] and row[NUMBERS] == before[NUMBERS]:
-        access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:20], row[21], row[0]))
+        access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:21], row[22], row[0]))
     else:
         states.write(access, state, row)
 
@@ -198,6 +199,7 @@ def release_run(access: Access, owner: int, number: int, wake_us: int | None) ->
     state = states.load(access, number)
     if state is None or state.owner != owner:
         return
+    hands.put_down(access, state)
     state.owner, state.wake_us = None, wake_us
     if state.pending:
         states.be_due(state, access.now_us)
@@ -212,6 +214,7 @@ def block_run(access: Access, owner: int | None, number: int, blocked: Blocked, 
         tasks.report(access, each)
     state = states.load(access, number)
     assert state is not None
+    hands.put_down(access, state)
     state.owner, state.blocked, state.wake_us = None, to_json(blocked), blocked.retry_us
     states.save(access, state)
 

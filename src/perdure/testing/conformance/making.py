@@ -98,20 +98,17 @@ def an_attempt(task: Task, outcome: str = "completed", worker: str = "w-1") -> A
 
 def an_answer(task: Task, job: bytes = JOB, **options: Any) -> Report:
     """The report of whoever has a task that it is done."""
-    given: dict[str, Any] = {"id": task.id, "owner": task.owner, "attempt": an_attempt(task), "job": job}
-    return Report(**(given | options))
+    return _report(task, attempt=an_attempt(task), job=job, **options)
 
 
 def a_retry(task: Task, retry_us: int, **options: Any) -> Report:
     """The report of whoever has a task that it failed, and shall be tried again from then on."""
-    attempt = an_attempt(task, "failed")
-    given: dict[str, Any] = {"id": task.id, "owner": task.owner, "attempt": attempt, "retry_us": retry_us}
-    return Report(**(given | options))
+    return _report(task, attempt=an_attempt(task, "failed"), retry_us=retry_us, **options)
 
 
 def a_beat(task: Task, details: bytes | None = None) -> Beat:
     """A heartbeat of whoever has a task."""
-    return Beat(task.id, -1 if task.owner is None else task.owner, details)
+    return Beat(task.run, task.id, -1 if task.owner is None else task.owner, details)
 
 
 def a_child(parent: Run, workflow_id: str, seq: int = 0, **facts: Any) -> NewChild:
@@ -128,3 +125,8 @@ def a_successor(run: Run, *carried: tuple[bytes, str | None], **facts: Any) -> S
         "input": b"[ 2 ]",
     }
     return Successor(facts=replace(run.facts, **(given | facts)), carried=carried)
+
+
+def _report(task: Task, **given: Any) -> Report:
+    whose: dict[str, Any] = {"run": task.run, "id": task.id, "owner": task.owner}
+    return Report(**(whose | given))

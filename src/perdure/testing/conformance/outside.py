@@ -18,7 +18,9 @@ async def _given_out(stores: Stores) -> tuple[Store, Worker, Run, Task]:
     worker = await hire(store, seconds=1000)
     run = await worker.commit(await worker.begin("o-1"), new_tasks=(a_task("t-1", 3),), park=True)
     task = only(await worker.claim_tasks())
-    later = Report(id=task.id, owner=task.owner, attempt=an_attempt(task, "later"), retry_us=NEVER_US, counts=False)
+    later = Report(
+        run=task.run, id=task.id, owner=task.owner, attempt=an_attempt(task, "later"), retry_us=NEVER_US, counts=False
+    )
     same(await store.report_tasks([later]), [True])
     return store, worker, run, await task_of(store, run)
 
@@ -68,7 +70,12 @@ async def the_outside_has_a_free_task_tried_again(stores: Stores) -> None:
     """With `retry_us` it is due from then on, and the outside's word is among its attempts."""
     store, worker, run, task = await _given_out(stores)
     again = Report(
-        id=task.id, owner=None, attempt=an_attempt(task, "failed"), retry_us=stores.clock.now_us(), counts=True
+        run=task.run,
+        id=task.id,
+        owner=None,
+        attempt=an_attempt(task, "failed"),
+        retry_us=stores.clock.now_us(),
+        counts=True,
     )
     same(await store.report_tasks([again]), [True])
     taken = only(await worker.claim_tasks())
@@ -80,7 +87,9 @@ async def the_outside_has_a_free_task_tried_again(stores: Stores) -> None:
 async def the_outside_says_nothing_of_a_task_that_somebody_has(stores: Stores) -> None:
     """Without an owner, a report on a task that was taken meanwhile is refused."""
     store, worker, run, task = await _given_out(stores)
-    due = Report(id=task.id, owner=None, attempt=an_attempt(task, "failed"), retry_us=stores.clock.now_us())
+    due = Report(
+        run=task.run, id=task.id, owner=None, attempt=an_attempt(task, "failed"), retry_us=stores.clock.now_us()
+    )
     await store.report_tasks([due])
     taken = only(await worker.claim_tasks())
     same(await store.report_tasks([replace(an_answer(taken), owner=None)]), [False])

@@ -173,10 +173,10 @@ async def heartbeats_are_answered_in_their_order(stores: Stores) -> None:
     other = await hire(store, "w-2")
     await other.commit(await other.begin("o-2"), new_tasks=(a_task("free"),), park=True)
     beats = [
-        Beat(an_id("free"), other.lease, b"1"),
+        Beat(run.number, an_id("free"), other.lease, b"1"),
         a_beat(task),
-        Beat(task.id, other.lease, b"1"),
-        Beat(an_id("nowhere"), other.lease),
+        Beat(task.run, task.id, other.lease, b"1"),
+        Beat(run.number, an_id("nowhere"), other.lease),
     ]
     same(await store.beat_tasks(beats), [None, False, None, None])
     same((await task_of(store, run)).details, None)
