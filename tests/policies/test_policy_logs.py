@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -22,6 +22,18 @@ tokens = st.sampled_from([Token(unit) for unit in UNITS])
 branches = st.integers(0, 12).map(XorBranch)
 sets = st.lists(tokens, min_size=1, max_size=6) | st.lists(branches, min_size=1, max_size=6)
 sets = sets | st.lists(tokens | branches, min_size=1, max_size=6)
+
+
+def test_p2_a_choice_that_was_written_down_with_a_list_is_the_same() -> None:
+    state: Policy = new("nondeterministic", seed=5)
+    chosen, state = choose([Token("/p1"), Token("/p0")], state)
+    enabled = [Token("/p0"), Token("/p1")]
+    written: Any = [Choice(0, cast("tuple[Action, ...]", enabled), chosen)]
+    assert get_log(state) == written == [(0, tuple(enabled), chosen)]
+    assert hash(written[0]) == hash(get_log(state)[0])
+    assert choose(enabled, from_log(written))[0] == chosen
+    for other in (Choice(1, tuple(enabled), chosen), Choice(0, (chosen,), chosen), (0, chosen), 0):
+        assert get_log(state) != [other]
 
 
 @st.composite

@@ -7,7 +7,7 @@ Out: `Choice`s in canonical order, for perdure.policies.states to replay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from perdure.errors import BadLog, InvalidValue
 from perdure.model.turns import ChoiceRecord, KeptChoice
@@ -23,6 +23,16 @@ class Choice(NamedTuple):
     enabled: tuple[Action, ...]
     chosen: Action
 
+    def __eq__(self, other: object) -> bool:
+        """A set that was written down as a list is the same set."""
+        return isinstance(other, tuple) and _plain(cast("tuple[Any, ...]", other)) == _plain(self)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(_plain(self))
+
     def record(self) -> ChoiceRecord:
         """The same as plain data, for a turn's record: units as text, branches as numbers."""
         return ChoiceRecord(self.step, tuple([plain(action) for action in self.enabled]), plain(self.chosen))
@@ -31,6 +41,10 @@ class Choice(NamedTuple):
     def from_record(cls, record: ChoiceRecord) -> Choice:
         """Undo `record`. Raises `InvalidValue` if a text in it is no unit id."""
         return cls(record.step, tuple(_action(value) for value in record.enabled), _action(record.chosen))
+
+
+def _plain(choice: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([tuple(cast("list[Any]", value)) if isinstance(value, list) else value for value in choice])
 
 
 LogEntry: TypeAlias = Choice | ChoiceRecord | KeptChoice | Mapping[str, object] | Sequence[object]
