@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from perdure import codec
 from perdure.define.acting import executor_or_none
@@ -24,7 +25,9 @@ from perdure.kernel.calls import Request, ask
 from perdure.model.ids import check_id
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+S = TypeVar("S")
 
 Cancellation = Literal["try", "wait", "abandon"]
 Effect = Literal["repeatable", "transactional", "ask"]
@@ -72,12 +75,29 @@ class Activity(Generic[P, R]):
         self.defaults = read_options({key: value for key, value in options.items() if key != "name"})
         self.signature: Signature = signature_of(fn, self.name, depth=depth + 1)
         self._reads: tuple[Any] | None = None
+        self._of_methods: Signature | None = None  # of what is bound to an instance
         self.reconciler: Callable[P, Any] | None = None  # says what became of it, for effect="ask"
         self._is_stub: bool | None = None  # not looked at yet
         functools.update_wrapper(self, fn)
 
     def __repr__(self) -> str:
         return f"<activity {self.name}>"
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Activity[P, R]: ...
+    @overload
+    def __get__(self: Activity[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Activity[Q, R]: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Activity[..., Any]:
+        """A method of an instance, as of any function: `activities=[bank.charge]`, `bank.charge(…)` in a workflow."""
+        if instance is None or not inspect.isfunction(self.fn):
+            return self
+        if self._of_methods is None:
+            self._of_methods = self.signature.bound_to_self()
+        bound = copy.copy(self)
+        bound.fn, bound.signature, bound._reads = self.fn.__get__(instance, owner), self._of_methods, None
+        if inspect.isfunction(self.reconciler):
+            bound.reconciler = self.reconciler.__get__(instance, owner)
+        return bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
         """In a workflow: schedule it now. Elsewhere: run it (a plain `def` in a thread)."""

@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -95,6 +95,11 @@ class Signature:
 
     def _misfit(self, text: str) -> InvalidValue:
         return InvalidValue(f"`{self.name}` {text}")
+
+    def bound_to_self(self) -> Signature:
+        """That of a method: without the first parameter, which the instance is."""
+        names, required = self.names[1:], max(self.required - 1, 0)
+        return replace(self, names=names, required=required, hidden=self.hidden + 1, _read_as={})
 
     def reads(self) -> tuple[Any, ...]:
         """The types that positional arguments are read as."""
