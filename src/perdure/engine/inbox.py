@@ -35,6 +35,7 @@ class Inbox:
         if host.stopping or run.owner != host.owner():
             if run.owner is None:  # nobody has it: this worker has no room for it now, or does not know it
                 host.pump.expect(run.wake_us)
+                host.pump.expect_end(run.facts.deadline_us)
             return
         live = host.cache.lives.get(run.number)
         busy = run.number in self._taking_up

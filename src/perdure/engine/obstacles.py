@@ -23,7 +23,8 @@ from perdure.stores.records import Closing, Report, Run
 
 logger = logging.getLogger("perdure.engine")
 write = msgspec.json.Encoder().encode
-TIMED_OUT = Failure("TimedOut", "the run took longer than its time limit", retryable=False)
+TOO_LONG = Failure("TimedOut", "the run took longer than its time limit", retryable=False)
+TIMED_OUT = Closing("timed_out", write(TOO_LONG))
 
 
 class Obstacles:
@@ -60,7 +61,7 @@ class Obstacles:
 
     def time_out(self, run: Run) -> None:
         """A run has reached its time limit."""
-        self._worker.in_background(self._close(run, Closing("timed_out", write(TIMED_OUT))))
+        self._worker.in_background(self._close(run, TIMED_OUT))
 
     async def _aside(self, run: Run, tries: int, reports: Sequence[Report], error: BaseException) -> None:
         worker = self._worker

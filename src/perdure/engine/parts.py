@@ -49,6 +49,10 @@ class Agenda(Protocol):
         """A run that nobody owns is due then."""
         ...
 
+    def expect_end(self, deadline_us: int | None) -> None:
+        """A run that need not be this worker's times out then."""
+        ...
+
     def expect_live(self, live: Live) -> None:
         """A run that this worker owns is due at its own time."""
         ...

@@ -14,6 +14,7 @@ from functools import partial
 
 from perdure.engine.blocking import blocked_by
 from perdure.engine.live import Live
+from perdure.engine.obstacles import TIMED_OUT
 from perdure.engine.parts import OWNED_MAX, Host
 from perdure.engine.patience import insist
 from perdure.engine.rebuild import UnknownWorkflow
@@ -23,6 +24,7 @@ logger = logging.getLogger("perdure.engine")
 RETRY_SECONDS = 1.0
 LEFT_OVER_MICROS = 1_000_000  # after which something that was due and could not be claimed here is looked at again
 LEFT_TO_OTHERS_MICROS = 2_000_000
+TIMED_OUT_MAX = 100  # runs that are ended in one transaction
 
 
 class Pump:
@@ -34,6 +36,7 @@ class Pump:
         self._changed = True  # somebody else may have written
         self._sweep_us: int | None = 0  # when a parked run is due
         self._tasks_us: int | None = None  # when an activity that waits in the store is due
+        self._deadline_us: int | None = None  # when a run times out, whoever serves its queue and knows its workflow
         self._live_due: list[tuple[int, int]] = []  # when an owned run is due
         self._check_lease = False
         self._others = False
@@ -65,6 +68,12 @@ class Pump:
         """A run that nobody owns is due then."""
         if wake_us is not None and (self._sweep_us is None or wake_us < self._sweep_us):
             self._sweep_us = wake_us
+            self._called.set()
+
+    def expect_end(self, deadline_us: int | None) -> None:
+        """A run that need not be this worker's times out then."""
+        if deadline_us is not None and (self._deadline_us is None or deadline_us < self._deadline_us):
+            self._deadline_us = deadline_us
             self._called.set()
 
     def expect_live(self, live: Live) -> None:
@@ -127,6 +136,8 @@ class Pump:
         self._fire()
         await self._release()
         now_us = worker.site.clock.now_us()
+        if changed or (self._deadline_us is not None and self._deadline_us <= now_us):
+            await self._time_out()
         if changed or (self._sweep_us is not None and self._sweep_us <= now_us):
             await self._sweep()
         if self._tasks_us is not None and self._tasks_us <= now_us:
@@ -141,7 +152,7 @@ class Pump:
 
     def _seconds_to_wait(self) -> float | None:
         now_us = self._worker.site.clock.now_us()
-        moments = [self._sweep_us, self._tasks_us]
+        moments = [self._sweep_us, self._tasks_us, self._deadline_us]
         if self._live_due:
             moments.append(self._live_due[0][0])
         due = [moment for moment in moments if moment is not None]
@@ -161,6 +172,21 @@ class Pump:
             live.expected_us = None
             if live.owned:
                 self._worker.turner.ready(live)
+
+    async def _time_out(self) -> None:
+        """End what has reached its time limit: its queue may have no worker, or none that knows its workflow."""
+        store, now_us = self._worker.site.store, self._worker.site.clock.now_us()
+        self._deadline_us = await store.get_next_deadline()
+        while self._deadline_us is not None and self._deadline_us <= now_us:
+            ended = await store.time_out_runs(TIMED_OUT, TIMED_OUT_MAX)
+            for run in ended:
+                self._worker.inbox.closed(run.number, TIMED_OUT)
+            if not ended:  # somebody was faster, or a row is damaged: no busy loop over it
+                self._deadline_us = now_us + LEFT_OVER_MICROS
+                break
+            self._worker.listener.others_closed()
+            self._sweep_us = 0  # their parents are due
+            self._deadline_us = await store.get_next_deadline()
 
     # --- what can be claimed ----------------------------------------------------------------------
 

@@ -73,6 +73,14 @@ class RunStore(Protocol):
         """End it from outside, whoever owns it; it comes back as it was before. `NotFound`, `RunClosed`."""
         ...
 
+    async def get_next_deadline(self) -> int | None:
+        """When the next run times out that has not ended; one whose deadline has passed, if it is free."""
+        ...
+
+    async def time_out_runs(self, closing: Closing, limit: int) -> list[Run]:
+        """End free runs whose deadline has passed, of any queue and workflow, so many at most; as they were before."""
+        ...
+
 
 class TurnStore(Protocol):
     """Turns: claimed with a lease, committed in groups."""

@@ -25,6 +25,7 @@ from perdure.testing.conformance.making import JOB, a_child, a_commit, a_start, 
 
 T = TypeVar("T")
 
+LATE_US = 2**52
 NAMED = b'{"region": "eu", "tags": ["a", 1.5], "paid": true}'
 
 
@@ -66,7 +67,8 @@ async def fill(store: SqliteStore, width: int = 4) -> int:
     lease = await store.open_lease("w-1", {"default": 10}, 60.0)
     for number in range(width):
         for generation in ("first", "second"):
-            run = await begin(store, f"o-{number}", lease.number, run=generation, id_policy="again", attributes=NAMED)
+            facts: dict[str, Any] = {"attributes": NAMED, "deadline_us": LATE_US + number}
+            run = await begin(store, f"o-{number}", lease.number, run=generation, id_policy="again", **facts)
             named = f"{number} {generation}"
             new: tuple[NewTask, ...] = (
                 a_task(f"{named} claimed", 0, claimed=True),

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from perdure.stores.sqlite import SqliteStore, sql
+from perdure.stores.sqlite import SqliteStore, deadlines, sql
 from perdure.testing.conformance.making import a_start
 from tests.stores.sqlite.files import fill, with_store
 
@@ -76,6 +76,14 @@ def test_a_statement_is_served_by_its_index(connection: apsw.Connection, name: s
     steps = plan(connection, getattr(sql, name))
     assert any(f"SEARCH {index}" in step for step in steps), steps
     assert not any(step.startswith("SCAN") and "json_each" not in step for step in steps), steps
+
+
+@pytest.mark.parametrize("name", ["NEXT_DEADLINE", "FIRST_OVERDUE", "OVERDUE"])
+def test_deadlines_are_found_by_their_moment(connection: apsw.Connection, name: str) -> None:
+    """What has a limit and is open is a table of its own, in the order of time."""
+    first, *more = [step for step in plan(connection, getattr(deadlines, name)) if step.startswith(("SEARCH", "SCAN"))]
+    assert first.startswith("SEARCH deadlines USING PRIMARY KEY (deadline_us")
+    assert all(step.startswith("SEARCH states USING INTEGER PRIMARY KEY") for step in more)
 
 
 @pytest.mark.parametrize(("name", "index"), SCANNED.items(), ids=SCANNED.keys())

@@ -65,6 +65,20 @@ class MemoryRuns(Part):
             Others(state, now).end(run, closing)
             return run
 
+    async def get_next_deadline(self) -> int | None:
+        with self._reading() as state:
+            return state.deadlines.next(self._clock.now_us())
+
+    async def time_out_runs(self, closing: Closing, limit: int) -> list[Run]:
+        with self._writing() as (state, now):
+            ended: list[Run] = []
+            for number in state.deadlines.overdue(now, limit):
+                run = state.rows.runs[number]
+                if run.status == "running":  # it may have ended with another of these
+                    Others(state, now).end(run, closing)
+                    ended.append(run)
+            return ended
+
 
 def _is_meant(state: State, old: Run, start: Start) -> bool:
     """Whether a start comes to the run that is there (E2). `AlreadyExists` if it may not."""

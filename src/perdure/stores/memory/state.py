@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from perdure.errors import NotFound, RunClosed
 from perdure.stores.answers import attempt_notes, cancelled_job
 from perdure.stores.memory.agenda import Agenda
+from perdure.stores.memory.deadlines import Deadlines
 from perdure.stores.records import Attempt, Lease, Message, NewRun, Question, Run, Settlement, Task, Turn
 
 Key = TypeVar("Key")
@@ -94,6 +95,7 @@ class State:
         self.owned_tasks = Owned[str]()
         self.pending_runs = Owned[int]()  # those owned runs for which messages wait
         self.blocked: dict[int, None] = {}
+        self.deadlines = Deadlines(self.rows.runs)
         self.holders: WeakSet[Holder] = WeakSet()
         self.held_by: dict[int, Callable[[], Holder | None]] = {}
         self.seconds: dict[int, float] = {}  # by lease: how long it lives without being renewed
@@ -122,6 +124,8 @@ class State:
         self.run_ids[facts.run_id] = self.newest[facts.workflow_id] = run.number
         if facts.parent is not None and chain_of(facts) not in self.chains:
             self.children.setdefault(facts.parent.run_id, []).append(chain_of(facts))
+        if facts.deadline_us is not None:
+            self.deadlines.put(facts.deadline_us, run.number)
         self.chains[chain_of(facts)] = run.number
         self.generations.setdefault(chain_of(facts), []).append(facts.run_id)
         return self.put_run(run)

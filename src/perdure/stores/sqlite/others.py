@@ -18,6 +18,8 @@ from perdure.stores.sqlite.rows import State, damaged, facts_row, read_update
 from perdure.stores.sqlite.states import Standing
 
 NOBODY = Claim(None, ())
+INSERT_DEADLINE = "insert into deadlines values (?,?)"
+DELETE_DEADLINE = "delete from deadlines where deadline_us = ? and run = ?"
 
 
 class Others:
@@ -88,6 +90,8 @@ class Others:
             run, closing = ending.popleft()
             if run.state.running:
                 self._end(run.state, closing, spared)
+                if run.facts.deadline_us is not None:
+                    self._access.write(DELETE_DEADLINE, run.facts.deadline_us, run.number)
                 spared = ()
                 if closing.status != "continued":
                     self._tell_parent(run, closing)
@@ -188,6 +192,8 @@ def add_run(access: Access, there: Standing) -> None:
     """Write it."""
     access.write_row(sql.INSERT_RUN, facts_row(there.number, there.facts, there.created_us))
     states.add(access, there.facts, there.state)
+    if there.facts.deadline_us is not None:
+        access.write(INSERT_DEADLINE, there.facts.deadline_us, there.number)
 
 
 def child_numbers(access: Access, run_ids: Sequence[str]) -> list[int]:

@@ -62,6 +62,13 @@ create index states_by_status on states (status);
 create index states_by_workflow on states (workflow);
 create index states_by_closing on states (closed_us) where closed_us is not null;
 
+-- When the runs time out that have a limit and have not ended. Repeated from `runs`, by which it is verified.
+create table deadlines (
+    deadline_us integer not null,
+    run integer not null,
+    primary key (deadline_us, run)
+) strict, without rowid;
+
 -- What filters look at, a narrow row for each run: a million are looked through within a tenth of a second. All of it
 -- is repeated from `runs` and `states`, by which it is verified.
 create table found (

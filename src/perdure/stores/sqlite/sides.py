@@ -25,7 +25,7 @@ from perdure.stores.records import (
     Turn,
     TurnCommit,
 )
-from perdure.stores.sqlite import endings, leases, lists, messages, others, questions, runs, tasks, turns
+from perdure.stores.sqlite import deadlines, endings, leases, lists, messages, others, questions, runs, tasks, turns
 from perdure.stores.sqlite.access import Access
 from perdure.stores.sqlite.locks import LeaseLocks
 from perdure.stores.sqlite.messages import Claim
@@ -57,6 +57,12 @@ class SqliteRuns(Part):
 
     async def list_children(self, number: int) -> list[Run]:
         return await self._read(others.list_children, number)
+
+    async def get_next_deadline(self) -> int | None:
+        return await self._read(deadlines.get_next_deadline)
+
+    async def time_out_runs(self, closing: Closing, limit: int) -> list[Run]:
+        return await self._write(deadlines.time_out_runs, closing, limit)
 
 
 class SqliteMessages(Part):

@@ -12,7 +12,7 @@ import apsw
 from perdure.errors import StoreCorrupt
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_TURN, Damage, NewRun, Turn
-from perdure.stores.sqlite import attributes, counters, migrations, pipeline_verify, sql
+from perdure.stores.sqlite import attributes, counters, deadlines, migrations, pipeline_verify, sql
 from perdure.stores.sqlite import found as found_by
 from perdure.stores.sqlite.access import Access, Row
 from perdure.stores.sqlite.rows import (
@@ -43,6 +43,7 @@ ORDERS = {
     "updates": ("run", 2, 0),
     "promises": ("run, name", 0, 0),
     "found": ("number", 0, 0),
+    "deadlines": ("run", 1, 0),
     "attributes": ("run, name", 0, 0),
     "leases": ("number", 0, 0),
     "questions": ("number", 0, 0),
@@ -142,6 +143,7 @@ def _of_run(number: int, rows: dict[str, list[Row]], places: dict[str, int] | No
         try:
             _fit(facts, state, turns, [message.number for message in messages])
             _fit_kept(facts, state, rows)
+            deadlines.fit(facts[1], state, rows["deadlines"])
             if places is not None:
                 found_by.fit(facts[1], state, places, rows["found"], named)
         except StoreCorrupt as error:
