@@ -207,6 +207,25 @@ async def test_children_of_an_earlier_generation_end_with_the_last_one(
         assert await e.count(f"type = 'approval' and status = '{status}'") == 3
 
 
+async def test_a_child_of_another_team_is_started_by_its_name(engine: Opened) -> None:
+    """Rules M7, K14: where its queue is served here its name has to be known, elsewhere it need not."""
+
+    @workflow
+    async def parent(queue: str | None) -> int:
+        return await (child("doubled", 4, queue=queue) if queue else child("doubled", 4))
+
+    url = "memory://teams"
+    async with engine(workflows=[parent], url=url) as e:
+        here = await e.start(parent, None)
+        there = await e.start(parent, "theirs")
+        await asyncio.sleep(5)
+        blocked = (await here.describe()).blocked
+        assert blocked is not None
+        assert "doubled" in blocked.reason
+        async with engine(workflows=[doubled], queues=["theirs"], url=url):
+            assert await there.result() == 8
+
+
 @activity
 async def tidied(what: str) -> str:
     return what

@@ -9,7 +9,19 @@ from uuid import UUID, uuid5
 import pytest
 
 import perdure
-from perdure import ChildFailed, ExternalFailed, Failure, child, parallel, race, run_of, scope, sleep, workflow
+from perdure import (
+    ChildFailed,
+    ExternalFailed,
+    Failure,
+    InvalidValue,
+    child,
+    parallel,
+    race,
+    run_of,
+    scope,
+    sleep,
+    workflow,
+)
 from perdure.testing import cancel, cancelled, fail, fire, resolve
 from tests.kernel.telling import Start, asked, told
 
@@ -40,6 +52,24 @@ def test_m7_a_child_is_started_when_it_is_called_and_its_value_is_awaited(run: S
     h.activate(resolve(turn.commands[1], (5, "x")))
     h.activate(resolve(turn.commands[0], "hello"))
     assert h.result == ["hello", [5, "x"]]
+
+
+def test_m7_a_child_is_started_by_the_name_of_its_workflow(run: Start) -> None:
+    """For code that is not at hand: what it takes and gives is not known here."""
+
+    @workflow
+    async def parent() -> Any:
+        with pytest.raises(InvalidValue, match="the name of a workflow is empty"):
+            child("")
+        return await child("till", 3, {"a": 1}, id="t", parent_close="cancel")
+
+    h = run(parent)
+    turn = h.start()
+    assert told(turn) == ['start_child#0 till [3, {"a": 1}]']
+    assert turn.commands[0].options == {"id": "t", "parent_close": "cancel"}
+    h.activate(resolve(turn.commands[0], (5, "x")))
+    assert h.result == [5, "x"]
+    h.replay()
 
 
 def test_m7_calling_a_workflow_is_short_for_child(run: Start) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast, ove
 from perdure import codec
 from perdure.define.children import Child, start_child
 from perdure.define.retry import Duration
+from perdure.define.signatures import signature_of
 from perdure.define.workflow import definition_of
 from perdure.errors import InvalidValue, UsageError
 from perdure.model.ids import check_id
@@ -82,11 +83,22 @@ def child(workflow: Start2[A, B, R], a: A, b: B, /, **options: Unpack[ChildOptio
 def child(workflow: Start3[A, B, C, R], a: A, b: B, c: C, /, **options: Unpack[ChildOptions]) -> Child[R]: ...
 @overload
 def child(workflow: Start4[A, B, C, E, R], a: A, b: B, c: C, e: E, /, **options: Unpack[ChildOptions]) -> Child[R]: ...
+@overload
+def child(workflow: str, /, *args: Any, **options: Unpack[ChildOptions]) -> Child[Any]: ...
 def child(workflow: Any, /, *args: Any, **options: Any) -> Child[Any]:
-    """Start a child run: a future of its result, with `.id`, `.signal(…)` and `.cancel()` (M7)."""
-    definition = definition_of(workflow)
+    """Start a child run: a future of its result, with `.id`, `.signal(…)` and `.cancel()` (M7).
+
+    By its name, a workflow whose code is not at hand: its arguments are not checked here, and its result is plain.
+    """
     read = _read(cast(ChildOptions, options))
+    if isinstance(workflow, str):
+        name = check_id(workflow, "the name of a workflow")
+        return start_child("child", name, signature_of(_unknown, name), args, {}, read, {})
+    definition = definition_of(workflow)
     return start_child("child", definition.name, definition.signature, args, {}, read, definition.defaults)
+
+
+def _unknown(*arguments: Any) -> Any: ...
 
 
 def _read(options: ChildOptions) -> dict[str, Any]:
