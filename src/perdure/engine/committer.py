@@ -18,6 +18,7 @@ from perdure.stores.port import PromptStore, TurnStore
 from perdure.stores.records import Committed
 
 GROUP_MAX = 500
+ORDERS_MAX = 8  # of a turn that is committed on the event loop
 Outcomes = list[Committed | Exception]
 Ask = Callable[[], Awaitable[Outcomes]]
 
@@ -59,9 +60,9 @@ class Committer:
             self.flush()
 
     def _commit_at_once(self, prepared: Prepared) -> bool:
-        outcomes = (
-            None if self._prompt is None else self._prompt.commit_turns_at_once([prepared.commit], self._claims())
-        )
+        if self._prompt is None or not _is_small(prepared):
+            return False
+        outcomes = self._prompt.commit_turns_at_once([prepared.commit], self._claims())
         if outcomes is None:
             return False
         self._done(prepared, outcomes[0])
@@ -93,6 +94,15 @@ class Committer:
         outcomes = flying.result() if error is None else [error] * len(group)
         for prepared, outcome in zip(group, outcomes, strict=True):
             self._done(prepared, outcome)
+
+
+def _is_small(prepared: Prepared) -> bool:
+    """Whether to write it takes no longer however large its run is."""
+    live, commit = prepared.live, prepared.commit
+    if commit.closing is not None and (live.tasks or live.has_children):
+        return False
+    told = len(commit.children) + len(commit.sent) + len(commit.promises) + len(commit.answers) + len(commit.events)
+    return told + len(commit.new_tasks) + len(commit.cancels) + len(commit.lapsed) <= ORDERS_MAX
 
 
 def _what(group: Sequence[Prepared]) -> str:

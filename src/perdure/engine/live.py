@@ -82,6 +82,7 @@ class Live:
         "ended",
         "executor",
         "expected_us",
+        "has_children",
         "lapsed",
         "last_turn",
         "local",
@@ -113,6 +114,7 @@ class Live:
         self.children: dict[int, str] = {}  # the workflow ids of those that have not ended, by seq
         self.promises: set[str] = set()  # the names of those that nobody has settled
         self.lapsed: tuple[str, ...] = ()  # those of them that it has stopped to wait for in its last turn
+        self.has_children = run.facts.generation > 0  # or may have had some
         self.called: dict[int, Mapping[str, Any]] = {}  # what the definitions of those set that the last turn started
         self.local = 0  # activities that this worker runs for it
         self.owned = False
@@ -183,6 +185,7 @@ class Live:
                 heappush(self.agenda, (moment, seq))
             elif kind == "start_child":
                 seq = _seq(command)
+                self.has_children = True
                 self.children[seq] = command.options.get("id") or self.executor.operation_id(seq)
                 self.called[seq] = (self.executor.defaults or {}).get(seq, NO_OPTIONS)
             elif kind == "cancel_timer":
