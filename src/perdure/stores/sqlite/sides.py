@@ -140,15 +140,6 @@ class SqliteTurns(Part):
     ) -> Awaitable[list[Committed | Exception]]:
         return self._write(turns.commit_turns, commits, claims)
 
-    def commit_turns_at_once(
-        self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
-    ) -> list[Committed | Exception] | None:
-        writing = None if self._lines is None else self._lines.writing
-        if not isinstance(writing, WritingLine):
-            return None
-        call = writing.call_now(turns.commit_turns, (commits, claims))
-        return None if call is None else call.outcome
-
     async def release_run(self, owner: int, number: int, wake_us: int | None) -> None:
         await self._write(turns.release_run, owner, number, wake_us)
 
@@ -160,6 +151,19 @@ class SqliteTurns(Part):
 
     async def list_turns(self, number: int, after: int = NO_TURN, limit: int | None = None) -> list[Turn]:
         return await self._read(turns.list_turns, number, after, limit)
+
+
+class SqlitePrompt(Part):
+    """perdure.stores.port.PromptStore."""
+
+    def commit_turns_at_once(
+        self, commits: Sequence[TurnCommit], claims: Sequence[str] = ()
+    ) -> list[Committed | Exception] | None:
+        writing = None if self._lines is None else self._lines.writing
+        if not isinstance(writing, WritingLine):
+            return None
+        call = writing.call_now(turns.commit_turns, (commits, claims))
+        return None if call is None else call.outcome
 
 
 class SqliteTasks(Part):

@@ -32,6 +32,7 @@ from perdure.stores.sqlite.pipeline_sides import SqliteEvents, SqliteHandlerRuns
 from perdure.stores.sqlite.sides import (
     SqliteLeases,
     SqliteMessages,
+    SqlitePrompt,
     SqliteQuestions,
     SqliteRuns,
     SqliteTasks,
@@ -47,6 +48,7 @@ class SqliteStore(
     SqliteRuns,
     SqliteMessages,
     SqliteTurns,
+    SqlitePrompt,
     SqliteTasks,
     SqliteLeases,
     SqliteQuestions,
