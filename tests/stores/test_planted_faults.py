@@ -13,6 +13,7 @@ from perdure.testing.conformance import CASES, NotConforming, changes, run_case
 from tests.stores import faulty_families as families
 from tests.stores import faulty_finding as finding
 from tests.stores import faulty_leases as owning
+from tests.stores import faulty_limits as limits
 from tests.stores import faulty_pipelines as piping
 from tests.stores import faulty_stores as faulty
 
@@ -91,6 +92,10 @@ CAUGHT_BY: dict[type[MemoryStore], tuple[str, ...]] = {
     families.LeavesUpdatesOpen: ("updates-an_update_that_is_open_when_its_run_ends_is_answered_with_an_error",),
     families.SettlesTwice: ("promises-the_same_settlement_again_changes_nothing",),
     families.SharesKeys: ("promises-a_key_belongs_to_one_open_run",),
+    limits.ForgetsLapses: ("promises-a_promise_that_its_run_does_not_wait_for_any_more_is_refused",),
+    limits.EndsWhatIsOwned: ("deadlines-what_somebody_owns_is_left_to_its_owner",),
+    limits.ServesOneQueue: ("deadlines-what_is_overdue_is_ended_and_nothing_else",),
+    limits.CorrectsAnything: ("blocked-only_what_waits_for_a_blocked_run_of_nobody_can_be_corrected",),
     families.SendsToTheDead: ("sending-a_sender_is_answered_that_nobody_is_there",),
     # found wrongly
     finding.MissesWhatIsMissing: ("conditions-a_missing_attribute_fits_no_comparison",),
@@ -140,7 +145,7 @@ def test_a_planted_fault_is_caught(
 def test_there_are_faults_enough_and_none_is_forgotten() -> None:
     classes = [
         item
-        for module in (faulty, families, finding, owning, piping)
+        for module in (faulty, families, finding, owning, limits, piping)
         for _, item in inspect.getmembers(module, inspect.isclass)
     ]
     planted = {item for item in classes if issubclass(item, MemoryStore)}
