@@ -12,6 +12,7 @@ from perdure.codec.attributes import encode_attributes
 from perdure.codec.decoding import decode, decode_arguments, plain
 from perdure.codec.durations import duration_seconds
 from perdure.codec.encoding import EMPTY_ARGUMENTS, NULL, encode, encode_arguments, same
+from perdure.codec.nearby import note_local_classes, words_of
 from perdure.codec.paths import shown
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "encode",
     "encode_arguments",
     "encode_attributes",
+    "note_local_classes",
     "plain",
     "same",
     "shown",
+    "words_of",
 ]

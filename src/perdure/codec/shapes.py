@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
+from perdure.codec.nearby import names_near
 from perdure.codec.paths import Misfit, misfit_of, name_of
 
 _CLASSES_REMEMBERED_MAX = 1_024
@@ -232,6 +233,6 @@ def _annotations_of(owner: Any) -> dict[str, Any]:
 def _resolved(owner: Any, name: str, annotation: Any) -> Any:
     alone = type("Alone", (), {"__annotations__": {name: annotation}, "__module__": owner.__module__})
     try:
-        return typing.get_type_hints(alone, localns={**vars(owner)}, include_extras=True)[name]
+        return typing.get_type_hints(alone, localns={**vars(owner), **names_near(owner)}, include_extras=True)[name]
     except Exception:
         return Any

@@ -162,9 +162,11 @@ def signature_of(fn: Callable[..., Any], name: str, *, hidden: int = 0, depth: i
 
 
 def local_names(fn: Callable[..., Any], depth: int) -> dict[str, Any]:
-    """The local names at a definition inside a function, so that its string annotations can be resolved."""
-    notes = getattr(fn, "__annotations__", {})
-    if "<locals>" not in getattr(fn, "__qualname__", "") or not any(isinstance(note, str) for note in notes.values()):
+    """The local names at a definition inside a function, so that annotations that are text can be resolved.
+
+    Those of the classes that are made there are noted for the codec.
+    """
+    if "<locals>" not in getattr(fn, "__qualname__", ""):
         return {}
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     found: dict[str, Any] = {}
@@ -174,12 +176,9 @@ def local_names(fn: Callable[..., Any], depth: int) -> dict[str, Any]:
         if not frame.f_globals.get("__name__", "").startswith("perdure.define"):
             found = {**frame.f_locals, **found}
         frame = frame.f_back
-    wanted = {word for note in notes.values() if isinstance(note, str) for word in _words(note)}
+    codec.note_local_classes(found)
+    wanted = codec.words_of(getattr(fn, "__annotations__", {}).values())
     return {name: value for name, value in found.items() if name in wanted}
-
-
-def _words(text: str) -> list[str]:
-    return "".join(letter if letter.isidentifier() or letter.isdigit() else " " for letter in text).split()
 
 
 def _count(number: int, noun: str) -> str:
