@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -64,6 +65,50 @@ async def test_pause_and_resume(engine: Callable[..., Any]) -> None:
         desk.mails.append(Email("m4", "later"))
         await asyncio.sleep(1)
         assert len(desk.rows) == 5
+
+
+async def test_classes_made_inside_a_function_are_read_as_annotated(engine: Callable[..., Any]) -> None:
+    """Payloads, states and results, although annotations are text here."""
+
+    @dataclass
+    class Line:
+        text: str
+
+    @dataclass
+    class Page:
+        lines: list[Line]
+
+    seen: list[Any] = []
+    press = Pipeline("press")
+    pages = press.topic("pages", Page)
+
+    @press.producer(every="1h", publishes=[pages])
+    async def write(ctx: Any, state: Page | None) -> Page:
+        seen.append(state)
+        await ctx.publish(pages, Page([Line("a")]), message_id=f"m{len(seen)}")
+        return Page([Line("written")])
+
+    @press.consumer(pages)
+    class Print:
+        async def prepare(self, ctx: Any, state: Page | None) -> Prepared:
+            events = await ctx.peek(pages)
+            seen.append(state)
+            seen.extend(one.payload for one in events)
+            return Prepared(reserve={pages: [one.id for one in events]})
+
+        async def mutate(self, ctx: Any, prepared: Prepared) -> Line:
+            return await ctx.perform(lambda: Line("printed"))
+
+        async def next(self, ctx: Any, prepared: Prepared, outcome: Any) -> Page:
+            seen.append(outcome.result)
+            return Page([])
+
+    async with engine(pipelines=[press]) as running:
+        await asyncio.sleep(2 * 3_600)
+        assert {run.status for run in await running.pipelines.runs("press")} == {"committed"}
+    assert Page([Line("written")]) in seen
+    assert {type(one) for one in seen} == {type(None), Page, Line}
+    assert all(type(line) is Line for one in seen if isinstance(one, Page) for line in one.lines)
 
 
 async def test_a_topic_is_published_to_by_its_name(engine: Callable[..., Any]) -> None:

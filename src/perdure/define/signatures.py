@@ -19,6 +19,7 @@ from perdure import codec
 from perdure.errors import InvalidValue
 from perdure.model.commands import NOTHING
 
+DECORATORS = ("perdure.define", "perdure.pipelines.declare")  # whose own names are nobody's annotations
 RETURNED = -1  # where the type of the result is kept, beside those of so many arguments
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -161,7 +162,7 @@ def signature_of(fn: Callable[..., Any], name: str, *, hidden: int = 0, depth: i
     )
 
 
-def local_names(fn: Callable[..., Any], depth: int) -> dict[str, Any]:
+def local_names(fn: Callable[..., Any] | None, depth: int) -> dict[str, Any]:
     """The local names at a definition inside a function, so that annotations that are text can be resolved.
 
     Those of the classes that are made there are noted for the codec.
@@ -173,7 +174,7 @@ def local_names(fn: Callable[..., Any], depth: int) -> dict[str, Any]:
     for _ in range(depth + 4):
         if frame is None or frame.f_code.co_name == "<module>":
             break
-        if not frame.f_globals.get("__name__", "").startswith("perdure.define"):
+        if not frame.f_globals.get("__name__", "").startswith(DECORATORS):
             found = {**frame.f_locals, **found}
         frame = frame.f_back
     codec.note_local_classes(found)

@@ -17,13 +17,13 @@ deployed, and names the line (L2). perdure.pipelines.digest tells a changed one 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from perdure.define.retry import Duration
-from perdure.define.signatures import Signature, signature_of
+from perdure.define.signatures import Signature, local_names, signature_of
 from perdure.errors import NotFound, UsageError
 from perdure.model.ids import check_id
 from perdure.pipelines.policy import PipelinePolicy
@@ -51,11 +51,12 @@ class DeclaredProducer:
     publishes: tuple[Any, ...]
     timeout: Duration | None
     source: str
+    near: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)  # for its annotations
 
     @cached_property
     def signature(self) -> Signature:
         """Of the function, without its context."""
-        return signature_of(self.fn, self.name, hidden=1)
+        return _signature(self.fn, self, hidden=1)
 
     @property
     def state_type(self) -> Any:
@@ -73,6 +74,7 @@ class DeclaredConsumer:
     publishes: tuple[Any, ...]
     timeout: Duration | None
     source: str
+    near: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)  # for its annotations
 
     def has(self, stage: str) -> bool:
         """Whether its class has a method for this stage."""
@@ -81,12 +83,12 @@ class DeclaredConsumer:
     @cached_property
     def state_type(self) -> Any:
         """The type that its state is read as."""
-        return (*signature_of(self.handler.prepare, self.name, hidden=2).reads(), Any)[0]
+        return (*_signature(self.handler.prepare, self, hidden=2).reads(), Any)[0]
 
     @cached_property
     def result_type(self) -> Any:
         """The type that the result of its mutation is read as."""
-        return signature_of(self.handler.mutate, self.name, hidden=2).returns() if self.has("mutate") else Any
+        return _signature(self.handler.mutate, self, hidden=2).returns() if self.has("mutate") else Any
 
 
 Declared = DeclaredProducer | DeclaredConsumer
@@ -146,11 +148,8 @@ class Pipeline:
         def declare(fn: Any) -> Any:
             if not callable(fn) or isinstance(fn, type):
                 raise UsageError(f"{source}: @producer declares a function, not {_what(fn)}")
-            self.producers.append(
-                DeclaredProducer(
-                    name or getattr(fn, "__name__", ""), fn, every, cron, timezone, _listed(publishes), timeout, source
-                )
-            )
+            named, topics, near = name or getattr(fn, "__name__", ""), _listed(publishes), local_names(fn, 2)
+            self.producers.append(DeclaredProducer(named, fn, every, cron, timezone, topics, timeout, source, near))
             return fn
 
         return declare
@@ -168,9 +167,11 @@ class Pipeline:
         def declare(cls: Any) -> Any:
             if not isinstance(cls, type):
                 raise UsageError(f"{source}: @consumer declares a class with `async def prepare`, not {_what(cls)}")
-            self.consumers.append(
-                DeclaredConsumer(name or cls.__name__, cls, topics, _listed(publishes), timeout, source)
-            )
+            near: dict[str, Any] = {}
+            for stage in STAGE_METHODS:
+                near.update(local_names(getattr(cls, stage, None), 2))
+            named, onward = name or cls.__name__, _listed(publishes)
+            self.consumers.append(DeclaredConsumer(named, cls, topics, onward, timeout, source, near))
             return cls
 
         return declare
@@ -195,6 +196,10 @@ class Pipeline:
         producers = tuple(Producer(one.name, one.every, one.cron, one.timezone) for one in self.producers)
         consumers = tuple(Consumer(one.name, tuple(topic.name for topic in one.topics)) for one in self.consumers)
         return State(producers, consumers, policy=policy)
+
+
+def _signature(fn: Callable[..., Any], declared: Declared, *, hidden: int) -> Signature:
+    return replace(signature_of(fn, declared.name, hidden=hidden), local_names=declared.near)
 
 
 def _listed(publishes: Any) -> tuple[Any, ...]:
