@@ -34,6 +34,16 @@ UP_TO_PAGE_500 = (1, 98, 100, 100, 100, 100)  # how many are read at once
 T = TypeVar("T")
 
 
+class Took(NamedTuple):
+    """Milliseconds by the clock, and of the processor."""
+
+    wall: float
+    cpu: float
+
+
+NO_TIME = Took(0.0, 0.0)
+
+
 class Figure(NamedTuple):
     """How long pages and a count take, in milliseconds; `first`: the first page and the count, the first time."""
 
@@ -43,6 +53,7 @@ class Figure(NamedTuple):
     page_2: float
     page_500: float  # or the last one
     counting: float
+    cpu: float  # what of a count the processor has worked: less than that it cannot take on a busier machine
     first: float
 
     @property
@@ -65,22 +76,24 @@ async def measure(path: Path, rounds: int) -> list[Figure]:
 
 async def _figure(store: SqliteStore, text: str, rounds: int) -> Figure:
     wanted = read_filter(text, moment_of(SystemClock().now_us()))
-    first, _ = await _timed(store.list_runs(wanted, PAGE))
-    first_count, amount = await _timed(store.count_runs(wanted))
+    warming, _ = await _timed(store.list_runs(wanted, PAGE))
+    counting, amount = await _timed(store.count_runs(wanted))
+    first = warming.wall + counting.wall
     second, far = await _marks(store, wanted)
-    pages, seconds, fars, counts = ([0.0] for _ in range(4))
+    pages, seconds, fars, counts = ([NO_TIME] for _ in range(4))
     for _ in range(rounds):
         pages.append((await _timed(store.list_runs(wanted, PAGE)))[0])
         seconds.append((await _timed(store.list_runs(wanted, PAGE, second)))[0])
         fars.append((await _timed(store.list_runs(wanted, PAGE, far)))[0])
         counts.append((await _timed(store.count_runs(wanted)))[0])
-    return Figure(text, amount, max(pages), max(seconds), max(fars), max(counts), first + first_count)
+    walls = [max(took.wall for took in each) for each in (pages, seconds, fars, counts)]
+    return Figure(text, amount, *walls, cpu=max(took.cpu for took in counts), first=first)
 
 
-async def _timed(call: Awaitable[T]) -> tuple[float, T]:
-    began = time.perf_counter()
+async def _timed(call: Awaitable[T]) -> tuple[Took, T]:
+    began, worked = time.perf_counter(), time.process_time()
     given = await call
-    return (time.perf_counter() - began) * 1000, given
+    return Took((time.perf_counter() - began) * 1000, (time.process_time() - worked) * 1000), given
 
 
 async def _marks(store: SqliteStore, wanted: Condition) -> tuple[int | None, int | None]:
@@ -142,9 +155,10 @@ def main() -> int:
             print_plans(path)
         figures = asyncio.run(measure(path, options.rounds))
     if not options.json:
-        print(f"{'found':>8} {'page ms':>8} {'2nd ms':>8} {'500th ms':>8} {'count ms':>8} {'first ms':>8}  filter")
+        heads = ("page ms", "2nd ms", "500th ms", "count ms", "its cpu", "first ms")
+        print(f"{'found':>8} {' '.join(f'{each:>8}' for each in heads)}  filter")
         for one in figures:
-            columns = (one.page, one.page_2, one.page_500, one.counting, one.first)
+            columns = (one.page, one.page_2, one.page_500, one.counting, one.cpu, one.first)
             missed = "" if one.holds else "  MISSED"
             print(f"{one.found:>8} {' '.join(f'{each:>8.1f}' for each in columns)}  {one.filter or 'all'}{missed}")
     print(json.dumps({"limit_ms": LIMIT_MS, "figures": [{**one._asdict(), "holds": one.holds} for one in figures]}))

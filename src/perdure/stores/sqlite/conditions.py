@@ -164,7 +164,7 @@ def _check_of_several(column: str, wanted: Compare, in_rows: Part) -> Part:
     if wanted.operator in ("=", "in"):
         found = _among_several(column, wanted.value if isinstance(wanted.value, tuple) else (wanted.value,), in_rows)
     elif wanted.operator == "like" or isinstance(wanted.value, tuple):
-        found = in_rows
+        found = _like_several(column, str(wanted.value), in_rows)
     else:
         return _by_keys(column, wanted.operator, wanted.value, in_rows)
     return joined([Part(sql.SEVERAL.format(column=column)), found], "and")
@@ -175,6 +175,14 @@ def _among_several(column: str, given: tuple[Scalar, ...], in_rows: Part) -> Par
         return in_rows
     looked = sql.AMONG_SEVERAL.format(column=column)
     return joined([Part(looked, (several.within(value),), PATTERN) for value in given], "or")
+
+
+def _like_several(column: str, pattern: str, in_rows: Part) -> Part:
+    piece, is_all = several.piece_of(pattern)
+    if not piece:
+        return in_rows
+    there = Part(sql.PIECE_OF_SEVERAL.format(column=column, at=several.VALUES_AT), (piece,), PATTERN)
+    return there if is_all else joined([there, in_rows], "and")
 
 
 def _by_keys(column: str, operator: str, value: Scalar, in_rows: Part) -> Part:

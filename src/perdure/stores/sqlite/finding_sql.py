@@ -44,6 +44,7 @@ WITH_RUN_ID = "exists (select 1 from runs where runs.number = found.number and {
 WITH_ATTRIBUTE = "exists (select 1 from attributes where run = found.number and name = ? and {comparison})"
 SEVERAL = "{column} > x''"
 AMONG_SEVERAL = "instr({column}, ?) > 0"
+PIECE_OF_SEVERAL = "instr(substr({column}, {at}), ?) > 0"
 OF_KIND = "({column} >= ? and {column} < ?)"
 BY_KEY = "(substr({column}, {at}, {size}) {operator} ? or (substr({column}, {at}, {size}) = ? and {in_rows}))"
 
