@@ -35,12 +35,13 @@ class Access:
     So a group needs no savepoints, which cost more than they are worth, unless one turns out to be needed.
     """
 
-    __slots__ = ("_cursor", "careful", "connection", "now_us", "undo")
+    __slots__ = ("_cursor", "careful", "connection", "now_us", "states", "undo")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
         self.now_us = 0
         self.careful = False
+        self.states: dict[int, Row] = {}  # rows of states that this connection has written last, as far as it knows
         self.undo: list[Callable[[], object]] = []  # what to do outside, should all this not be committed
         self._cursor: Any = connection.cursor()
 
@@ -113,6 +114,7 @@ class Access:
             if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
                 raise
             self._cursor.execute("rollback to alone")
+            self.states.clear()
             given = refusal(error)
         self._cursor.execute("release alone")
         return given

@@ -142,6 +142,7 @@ class Writer:
 
     def _take_back(self) -> None:
         access = self.access
+        access.states.clear()
         if access.connection.in_transaction:
             access.write("rollback")
         for undo in access.undo:

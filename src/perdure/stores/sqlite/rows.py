@@ -176,7 +176,13 @@ def state_row(state: State) -> Row:
 
 def read_state(row: Row, run_id: str | None = None) -> State:
     """`StoreCorrupt`."""
-    state = State(*cast("Any", verified("states", row, row[0], run_id)))
+    verified("states", row, row[0], run_id)
+    return state_of(row)
+
+
+def state_of(row: Row) -> State:
+    """From a row that was just written, or verified."""
+    state = State(*cast("Any", row[:-1]))
     state.was = state.found_by()
     return state
 

@@ -28,6 +28,7 @@ UPDATE_STATE_STEP = """
 update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, kept = ?, at_hand = ?,
     waiting = ?, attributes = ?, seal = ?
 where number = ?"""
+UPDATE_STATE_KNOWN = f"{UPDATE_STATE_STEP} and seal = ?"
 
 RUN = "select runs.*, states.* from runs left join states using (number) where runs.number = ?"
 RUN_BY_RUN_ID = """

@@ -51,6 +51,7 @@ def save(access: Access, state: State) -> None:
 
 def write(access: Access, state: State, row: Row) -> None:
     """Save a state by its row. Every index that an update names is written again, so it names what may have changed."""
+    access.states.pop(state.number, None)
     found_by = state.found_by()
     if found_by == state.was:
         access.write_row(sql.UPDATE_STATE_PLACE, (row[0], *row[8:21], row[22]))
@@ -152,6 +153,7 @@ def set_aside(access: Access, number: int, error: Exception) -> None:
     try:
         state = load(access, number)
     except StoreCorrupt:
+        access.states.pop(number, None)
         access.write(sql.SET_RUN_ASIDE, number)
         return
     if state is not None and state.running:

@@ -9,15 +9,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from perdure.errors import InternalError, LeaseLost, NondeterminismError, StoreCorrupt
+from perdure.errors import InternalError, LeaseLost, NondeterminismError, PerdureError, StoreCorrupt
 from perdure.stores.answers import cancelling
 from perdure.stores.checks import verify_chain
 from perdure.stores.records import NO_CHECKSUM, NO_TURN, Blocked, Committed, Report, Run, Turn, TurnCommit
 from perdure.stores.sqlite import attributes, events, hands, leases, messages, sql, states, tasks
-from perdure.stores.sqlite.access import Access, Row, Value, json_of, to_json
+from perdure.stores.sqlite.access import Access, HalfDone, Row, Value, json_of, to_json
 from perdure.stores.sqlite.messages import Claim
 from perdure.stores.sqlite.others import Others
-from perdure.stores.sqlite.rows import State, damaged, place_of, read_run, read_turn, state_row, turn_row, whole_ones
+from perdure.stores.sqlite.rows import (
+    State,
+    damaged,
+    place_of,
+    read_run,
+    read_state,
+    read_turn,
+    state_of,
+    state_row,
+    turn_row,
+    whole_ones,
+)
 from perdure.stores.sqlite.states import Standing
 from perdure.stores.sqlite.urgency import earliest, earliest_first, most_urgent, next_below
 
@@ -93,11 +104,8 @@ def commit_turns(access: Access, commits: Sequence[TurnCommit], claims: Sequence
 
 
 def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Committed:
-    row = access.row(sql.STATE, commit.run)
-    if row is None:
-        raise lost(commit.run, "there is no such run")
-    state = states.read_state(row)
-    _refuse(access, state, commit)
+    orders = commit.children or commit.sent or commit.promises or commit.lapsed or commit.answers or commit.closing
+    row, state = _state_before(access, commit, known=not orders)
     turn = commit.turn
     access.write_row(sql.INSERT_TURN, turn_row(commit.run, turn))
     if commit.consumed > state.consumed:
@@ -115,7 +123,6 @@ def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Commit
         tasks.cancel(access, state, cancel.id, cancel.answer)
     if commit.events:
         events.publish_turn(access, commit.events)
-    orders = commit.children or commit.sent or commit.promises or commit.lapsed or commit.answers or commit.closing
     told = _order(access, state, commit, claims) if orders else None
     if commit.closing is not None and told is not None:
         return Committed(told=tuple(told.told), ended=told.ended)
@@ -125,6 +132,25 @@ def _commit(access: Access, commit: TurnCommit, claims: Sequence[str]) -> Commit
         state.owner = None
     _save_step(access, row, state)
     return Committed(state.pending, parked, () if told is None else tuple(told.told))
+
+
+def _state_before(access: Access, commit: TurnCommit, *, known: bool) -> tuple[Row, State]:
+    """The state that a turn starts from; one that is known need not be read: `_save_step` sees whether it still is so.
+
+    `LeaseLost`, `StoreCorrupt`.
+    """
+    row = access.states.get(commit.run) if known else None
+    if row is not None:
+        state = state_of(row)
+        with suppress(PerdureError):  # unless this is refused because of what somebody else has written meanwhile
+            _refuse(access, state, commit)
+            return row, state
+    row = access.row(sql.STATE, commit.run)
+    if row is None:
+        raise lost(commit.run, "there is no such run")
+    state = read_state(row)
+    _refuse(access, state, commit)
+    return row, state
 
 
 def _order(access: Access, state: State, commit: TurnCommit, claims: Sequence[str]) -> Others:
@@ -181,13 +207,28 @@ def lost(run: int, why: str) -> LeaseLost:
 
 INDEXED = slice(1, 10)  # the columns of a state that indexes are made of, but for the numbers of messages
 NUMBERS = slice(13, 15)
+KNOWN_MAX = 1000  # states that are kept in mind
 
 
 def _save_step(access: Access, before: Row, state: State) -> None:
-    """Save a state; as a step in between, if nothing that is indexed has changed."""
-    row = state_row(state)
+    """Save a state; as a step in between, if nothing that is indexed has changed.
+
+    `HalfDone` if it was not as it was known: somebody else has written it, and the turn starts from what they wrote.
+    """
+    row, known = state_row(state), access.states.get(state.number) is before
     if row[INDEXED] == before[INDEXED] and row[NUMBERS] == before[NUMBERS]:
-        access.write_row(sql.UPDATE_STATE_STEP, (*row[10:13], *row[15:21], row[22], row[0]))
+        values = (*row[10:13], *row[15:21], row[22], row[0])
+        if not known:
+            access.write_row(sql.UPDATE_STATE_STEP, values)
+        else:
+            access.write_row(sql.UPDATE_STATE_KNOWN, (*values, before[22]))
+            if not access.connection.changes():
+                raise HalfDone
+        if len(access.states) >= KNOWN_MAX:
+            access.states.clear()
+        access.states[state.number] = row
+    elif known and access.row(sql.STATE, state.number) != before:
+        raise HalfDone
     else:
         states.write(access, state, row)
 
