@@ -82,6 +82,7 @@ def test_a_message_that_another_process_has_brought_is_there(tmp_path: Path) -> 
         assert await answer_to(ours, run, owner) == Committed(2)
         (run,) = await ours.get_runs([run.number])
         run = await commit(ours, run, owner, consumed=3)
+        run = await commit(ours, run, owner, consumed=3)  # a second one, which is kept in mind
         await theirs.accept_message("o-1", None, JOB)
         assert await answer_to(ours, run, owner, consumed=3, finished=(a_task("3").id,), park=True) == Committed(1)
         (run,) = await ours.get_runs([run.number])
