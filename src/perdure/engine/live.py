@@ -41,7 +41,7 @@ class OpenTask:
 
         Of an `ask` activity they count only for who runs it: nobody else knows whether it has begun (E5).
         """
-        if self.options.get("effect") == "ask":
+        if not self.options or self.options.get("effect") == "ask":
             return []
         limits = [
             self.options.get("schedule_to_close"),
@@ -168,7 +168,7 @@ class Live:
             for job in record.jobs:
                 if isinstance(job, jobs.Fired):
                     self.timers.pop(job.seq, None)
-                elif isinstance(job, jobs.Resolved | jobs.Failed | jobs.Cancelled):
+                elif isinstance(job, jobs.ENDS):
                     self._close_task(job.seq)
                     self.children.pop(job.seq, None)
         now_us = None

@@ -79,8 +79,10 @@ def take_jobs(live: Live, now_us: int) -> Taken:
     told += [answer.job for answer in answers]
     told += [read_job(message.job) for message in messages]
     due = live.take_due(now_us)
+    if not due:
+        return Taken(told, answers, messages, [])
     told += [jobs.Fired(seq) for seq in due if seq in live.timers]
-    answered = {job.seq for job in told if isinstance(job, jobs.Resolved | jobs.Failed | jobs.Cancelled)}
+    answered = {job.seq for job in told if isinstance(job, jobs.ENDS)}
     expired = [live.tasks[seq] for seq in due if seq in live.tasks and seq not in answered]
     told += [jobs.Failed(task.seq, timed_out(task.which_limit(now_us), task.options)) for task in expired]
     return Taken(told, answers, messages, expired)

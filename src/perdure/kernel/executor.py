@@ -198,12 +198,13 @@ class Executor(Desk):
     # --- jobs that answer -------------------------------------------------------------------------
 
     def _apply(self, job: jobs.AnyJob) -> None:
+        if type(job) is jobs.Resolved:  # by far the most frequent one
+            if (operation := self._asked(job, job.seq)) is not None:
+                operation.resolve(job.value)
+            return
         match job:
             case jobs.Started():
                 self._start(job)
-            case jobs.Resolved(seq, value):
-                if (operation := self._asked(job, seq)) is not None:
-                    operation.resolve(value)
             case jobs.Failed(seq, failure):
                 if (operation := self._asked(job, seq)) is not None:
                     operation.fail(failure)
@@ -338,7 +339,7 @@ def _sorted_jobs(
             queries.append(job)
         elif isinstance(job, jobs.Evicted):
             evict = True
-        elif isinstance(job, jobs.Signalled | jobs.UpdateRequested):
+        elif isinstance(job, jobs.MESSAGES):
             messages.append(job)
         else:
             answers.append(job)

@@ -12,7 +12,15 @@ from typing import Any
 import msgspec
 
 from perdure import codec
-from perdure.errors import ActivityFailed, ChildFailed, ExternalFailed, Failure, OperationFailed, PromiseRejected
+from perdure.errors import (
+    ActivityFailed,
+    ChildFailed,
+    ExternalFailed,
+    Failure,
+    InvalidValue,
+    OperationFailed,
+    PromiseRejected,
+)
 from perdure.kernel.desk import Desk
 from perdure.kernel.futures import AnsweredFuture
 from perdure.kernel.scopes import Scope
@@ -32,6 +40,7 @@ ERRORS: dict[str, tuple[type[OperationFailed], str]] = {
     "create_promise": (PromiseRejected, "promise"),
 }
 NO_DEFAULT: Any = object()
+RESULT = "the result"
 
 
 class Operation(AnsweredFuture):
@@ -103,7 +112,10 @@ class Operation(AnsweredFuture):
 
     def resolve(self, value: msgspec.Raw) -> None:
         """Its answer has come."""
-        decoded = codec.decode(value, self.reads, f"the result of {self.what}")
+        try:
+            decoded = codec.decode(value, self.reads, RESULT)
+        except InvalidValue as error:
+            raise InvalidValue(f"{RESULT} of {self.what}{str(error).removeprefix(RESULT)}") from None
         self._settle()
         self.answer(decoded)
 

@@ -92,5 +92,7 @@ class Evicted(Job, frozen=True, tag="evict", gc=False):
 Ended = Resolved | Failed | Cancelled  # how what was asked for came out
 Answer = Started | Resolved | Failed | Cancelled | Fired | PromiseResolved | PromiseRejected | CancelRequested | Patched
 Message = Signalled | UpdateRequested
+ENDS = (Resolved, Failed, Cancelled)  # for isinstance, which looks into a union more slowly
+MESSAGES = (Signalled, UpdateRequested)
 Recorded = Answer | Message
 AnyJob = Recorded | Queried | Evicted

@@ -53,7 +53,7 @@ class Writer:
 
     def begin(self) -> Access:
         """A transaction that its caller ends."""
-        self._refuse_vanished()
+        self.refuse_vanished()
         access = self.access
         access.careful = False
         patiently(lambda: access.write("begin immediate"))
@@ -72,7 +72,7 @@ class Writer:
     def run(self, calls: Sequence[Call]) -> None:
         """Make these transitions, durably."""
         try:
-            self._refuse_vanished()
+            self.refuse_vanished()
             try:
                 self._transact(calls, careful=False)
             except HalfDone:
@@ -93,11 +93,13 @@ class Writer:
             self.shorten_log()
 
     def run_now(self, call: Call) -> bool:
-        """Make one transition without waiting for anybody; False, and nothing is written, if it is not that simple."""
+        """Make one transition without waiting for anybody; False, and nothing is written, if it is not that simple.
+
+        The caller has seen that the file is still there.
+        """
         access = self.access
         wait_for_nobody(access.connection)
         try:
-            self._refuse_vanished()
             access.careful = False
             access.write("begin immediate")
             self._make((call,))
@@ -149,7 +151,8 @@ class Writer:
             undo()
         access.undo.clear()
 
-    def _refuse_vanished(self) -> None:
+    def refuse_vanished(self) -> None:
+        """`StoreUnavailable` if the file is not where it was."""
         if _identity(self._path) != self._file:
             raise StoreUnavailable(
                 f"{self._path} has been removed or replaced while it was open, and nothing more is written to it: "

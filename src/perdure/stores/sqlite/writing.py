@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
+from perdure.errors import StoreUnavailable
 from perdure.stores.sqlite.bells import Bell
 from perdure.stores.sqlite.groups import Call, Transition, Writer
-from perdure.stores.sqlite.lines import Held, ThreadLine, Waiting, resolve
+from perdure.stores.sqlite.lines import TICK_SECONDS, Held, ThreadLine, Waiting, resolve
 from perdure.stores.sqlite.transactions import Transaction
 
 SHORT_SECONDS = 0.0005  # an event loop may be held up that long
@@ -31,6 +32,7 @@ class WritingLine(ThreadLine):
         self._put_off: list[Waiting] = []  # small calls of this go of the loop
         self._last: asyncio.Future[Any] | None = None
         self._transaction: Transaction | None = None
+        self._checked = 0.0  # when it was last seen that the file is still there
         self._pace = 1.0  # seconds for a call, as a floating mean: slow, until it is known
         super().__init__(name, writer.run, now, bell)
 
@@ -99,8 +101,13 @@ class WritingLine(ThreadLine):
             return False
         try:
             began = self._now()
+            if began - self._checked >= TICK_SECONDS:
+                self._writer.refuse_vanished()
+                self._checked = began
             is_made = self._writer.run_now(call)
             self._measure(self._now() - began)
+        except StoreUnavailable:
+            return False  # the thread says why
         finally:
             self._using.release()
         if self._writer.log_is_long:
