@@ -40,7 +40,7 @@ class Inbox:
         live = host.cache.lives.get(run.number)
         busy = run.number in self._taking_up
         if live is not None and live.owned and not busy:
-            live.reclaimed = live.reclaimed or (claimed and live.committed is not None)
+            live.reclaimed = live.reclaimed or (claimed and live.committing)
             if message is not None and message.number == live.taken + 1:
                 self._tell(live, message)
             elif message is None or message.number > live.taken:
@@ -79,7 +79,7 @@ class Inbox:
                 if task.local:
                     host.tasks.cancel(task.id)
             host.cache.disown(live)
-            if live.committed is None and not live.ended:
+            if not live.committing and not live.ended:
                 host.cache.drop(live)
         host.listener.run_closed(number, closing)
 

@@ -71,13 +71,14 @@ class Live:
     """A run in memory. It is owned while the store says so; a parked one is only a cached copy."""
 
     __slots__ = (
+        "_committed",
         "agenda",
         "answers",
         "blocked_tries",
         "called",
         "checksum",
         "children",
-        "committed",
+        "committing",
         "deadline_us",
         "ended",
         "executor",
@@ -121,7 +122,8 @@ class Live:
         self.queued = False
         self.reclaimed = False  # claimed again while the commit that parks it was under way
         self.ended = False
-        self.committed: asyncio.Future[None] | None = None  # while a turn of it is being committed
+        self.committing = False  # a turn of it
+        self._committed: asyncio.Future[None] | None = None  # if somebody waits for that
         self.deadline_us = run.facts.deadline_us
         self.blocked_tries = run.blocked.tries if run.blocked else 0
 
@@ -129,6 +131,19 @@ class Live:
     def consumed(self) -> int:
         """The messages that its turns have taken."""
         return self.taken - len(self.messages)
+
+    async def until_committed(self) -> None:
+        """Wait until the turn is durable that is being committed."""
+        if self._committed is None:
+            self._committed = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._committed])
+
+    def is_committed(self) -> None:
+        """It is durable, or was refused."""
+        self.committing = False
+        waited_for, self._committed = self._committed, None
+        if waited_for is not None:
+            waited_for.set_result(None)
 
     def wake_us(self) -> int | None:
         """When it has something to do, whatever else happens."""

@@ -89,7 +89,7 @@ class Pump:
 
     def release_soon(self, live: Live) -> None:
         """Nothing local is left to do for it: give it back."""
-        if live.owned and live.local == 0 and live.committed is None:
+        if live.owned and live.local == 0 and not live.committing:
             self._releases.add(live)
             self._called.set()
 
@@ -250,7 +250,7 @@ class Pump:
         while self._releases:
             live = self._releases.pop()
             now_us = self._worker.site.clock.now_us()
-            if live.owned and live.local == 0 and live.committed is None and not live.has_work(now_us):
+            if live.owned and live.local == 0 and not live.committing and not live.has_work(now_us):
                 wake_us = live.wake_us()
                 self._worker.cache.disown(live)
                 await insist(

@@ -36,8 +36,8 @@ async def answer_query(worker: Host, run: Run, name: str, arguments: bytes) -> A
     while True:
         late = worker.site.clock.monotonic() >= give_up or run.status != "running" or run.blocked is not None
         live = worker.cache.lives.get(run.number)
-        if live is not None and live.committed is not None:  # what is not durable is not shown
-            await asyncio.wait([live.committed])
+        if live is not None and live.committing:  # what is not durable is not shown
+            await live.until_committed()
             continue
         if live is not None and live.last_turn >= max(run.last_turn, 0) and (late or live.consumed >= accepted):
             return _ask_cached(worker, live, job)

@@ -56,7 +56,7 @@ class Turner:
         while self._ready:
             live = self._ready.popleft()
             live.queued = False
-            if live.owned and live.committed is None:
+            if live.owned and not live.committing:
                 self._turn(live)
             if self._ready and host.site.clock.monotonic() - began > SLICE_SECONDS:
                 self._scheduled = True
@@ -97,15 +97,13 @@ class Turner:
             return
         if taken.answers:
             self._taken[live] = taken.answers
-        live.committed = asyncio.get_running_loop().create_future()
+        live.committing = True
         self._committer.add(prepared)
 
     def _committed(self, prepared: Prepared, outcome: Committed | Exception) -> None:
         host = self._host
         live = prepared.live
-        committed, live.committed = live.committed, None
-        if committed is not None:
-            committed.set_result(None)
+        live.is_committed()
         answers = self._taken.pop(live, [])
         for report in prepared.reports:
             logger.warning("run %s: %s", live.run.facts.workflow_id, report)

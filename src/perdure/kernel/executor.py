@@ -169,7 +169,8 @@ class Executor(Desk):
         for message in messages:
             take = self.updates.dispatch if isinstance(message, jobs.UpdateRequested) else self.mailbox.dispatch
             self.rounds.messages.append(partial(take, message))
-        self.rounds.drain()
+        if messages:
+            self.rounds.drain()
         self._end_turn()
         choices = self.rounds.choices(self.matcher.choices)
         made = TurnRecord(self.turn, self.now, (*answers, *messages), tuple(self.commands), choices)

@@ -18,7 +18,7 @@ import apsw
 from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.stores.sqlite.access import Access, HalfDone
-from perdure.stores.sqlite.opening import wait_for_nobody, wait_for_others
+from perdure.stores.sqlite.opening import wait_for_others
 from perdure.stores.sqlite.troubles import patiently, refusal, trouble
 
 Transition = Callable[..., Any]
@@ -49,7 +49,9 @@ class Writer:
         self.clock = clock
         self._after_commit = after_commit
         self.log_is_long = False  # it is to be copied into the file, when nobody waits for an answer
+        self._waits = True  # for another connection that is writing
         connection.set_wal_hook(self._logged)
+        connection.set_busy_handler(lambda tries: self._waits and wait_for_others(tries))
 
     def begin(self) -> Access:
         """A transaction that its caller ends."""
@@ -98,7 +100,7 @@ class Writer:
         The caller has seen that the file is still there.
         """
         access = self.access
-        wait_for_nobody(access.connection)
+        self._waits = False
         try:
             access.careful = False
             access.write("begin immediate")
@@ -106,7 +108,7 @@ class Writer:
         except (apsw.Error, PerdureError, HalfDone):
             return False
         finally:
-            wait_for_others(access.connection)
+            self._waits = True
         return not isinstance(call.outcome, Exception)
 
     def shorten_log(self) -> None:

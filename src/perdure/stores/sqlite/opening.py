@@ -48,16 +48,6 @@ def _plan_once(connection: apsw.Connection, whether: bool) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, int(whether))
 
 
-def wait_for_others(connection: apsw.Connection) -> None:
-    """Have it wait while another connection is writing."""
-    connection.set_busy_handler(_patient)
-
-
-def wait_for_nobody(connection: apsw.Connection) -> None:
-    """Have it fail at once while another connection is writing."""
-    connection.set_busy_handler(None)
-
-
 def _open_writer(path: str, vfs: str | None) -> apsw.Connection:
     connection = _connect(path, _WRITABLE, vfs)
     _plan_once(connection, True)
@@ -86,14 +76,14 @@ def _refuse_place(path: str) -> None:
 
 def _connect(path: str, flags: int, vfs: str | None) -> apsw.Connection:
     connection = apsw.Connection(path, flags, vfs, STATEMENTS_KEPT)
-    wait_for_others(connection)
+    connection.set_busy_handler(wait_for_others)
     access = Access(connection)
     for pragma in ("temp_store = memory", "trusted_schema = off", "cell_size_check = on", "cache_size = -16000"):
         access.write(f"pragma {pragma}")
     return connection
 
 
-def _patient(tries: int) -> bool:
+def wait_for_others(tries: int) -> bool:
     """Called while another connection is writing: whether to go on waiting, after a moment."""
     if tries * LONGEST_WAIT_SECONDS > PATIENCE_SECONDS:
         return False
@@ -154,6 +144,6 @@ def _until_free(access: Access, statement: str) -> None:
             access.rows(statement)
             return
         except apsw.BusyError:
-            if not _patient(tries):
+            if not wait_for_others(tries):
                 raise
             tries += 1
