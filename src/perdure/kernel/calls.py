@@ -50,7 +50,7 @@ def ask(executor: Executor, unit: Unit, request: Request, future_type: type[Oper
         request.encoded,
         request.keywords,
         request.options,
-        executor.where(),
+        executor.where(1),
     )
     operation = future_type(executor, command, unit, scope, request.reads)
     operation.cancellation = request.cancellation

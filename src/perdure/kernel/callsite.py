@@ -50,10 +50,13 @@ def own_code(filename: str) -> frozenset[str]:
     return frozenset({installed[0] + package[0]})
 
 
-def caller(own_code: Collection[str] = ()) -> tuple[str, int] | None:
-    """File and line of the innermost workflow code of this turn; None where no workflow code is running."""
+def caller(own_code: Collection[str] = (), skip: int = 0) -> tuple[str, int] | None:
+    """File and line of the innermost workflow code of this turn; None where no workflow code is running.
+
+    `skip`: so many frames from the caller on are not the workflow's. To look at one costs what a call costs.
+    """
     origins = _origins
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    frame: FrameType | None = sys._getframe(1 + skip)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code
         filename = code.co_filename

@@ -153,9 +153,12 @@ class Desk:
             self.loop.violate(error)
         return error
 
-    def where(self) -> tuple[str, int] | None:
-        """The line of workflow code that runs now; where there is none, the line that made its unit."""
-        line = caller(self.loop.own_code)
+    def where(self, skip: int = 0) -> tuple[str, int] | None:
+        """The line of workflow code that runs now; where there is none, the line that made its unit.
+
+        `skip`: so many callers are not the workflow's.
+        """
+        line = caller(self.loop.own_code, 1 + skip)
         unit = self.loop.stepping
         return line if line is not None or unit is None else unit.where
 

@@ -155,9 +155,10 @@ def _state_before(access: Access, commit: TurnCommit, *, known: bool) -> tuple[R
 
 def _order(access: Access, state: State, commit: TurnCommit, claims: Sequence[str]) -> Others:
     """What a turn wants of other runs, and its run's end."""
-    whole = states.stand(access, commit.run)
-    assert whole is not None
-    own = Standing(whole.number, whole.facts, whole.created_us, state)
+    facts = states.facts_of(access, commit.run)
+    if facts is None:
+        raise damaged("runs", commit.run, "it is missing")
+    own = Standing(commit.run, facts, state.created_us, state)
     others = Others(access, own, Claim(commit.owner, claims))
     for child in commit.children:
         others.start_child(own, child)

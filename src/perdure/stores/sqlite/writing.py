@@ -19,6 +19,7 @@ from perdure.stores.sqlite.lines import TICK_SECONDS, Held, ThreadLine, Waiting,
 from perdure.stores.sqlite.transactions import Transaction
 
 SHORT_SECONDS = 0.0005  # an event loop may be held up that long
+CHORES_SECONDS = 0.0002  # in which the thread has looked around; to shorten the log takes longer
 LATEST_SHARE = 0.2  # of the pace, what the latest call weighs
 
 
@@ -97,7 +98,7 @@ class WritingLine(ThreadLine):
         )
 
     def _lend(self, call: Call) -> bool:
-        if not self._using.acquire(blocking=False):
+        if not self._using.acquire(timeout=CHORES_SECONDS):
             return False
         try:
             began = self._now()
