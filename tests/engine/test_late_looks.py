@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Engine, Retry, activity, activity_info, parallel, receive, sleep, workflow
+from perdure import Engine, Retry, RunTimedOut, activity, activity_info, parallel, receive, sleep, workflow
 from perdure.stores.memory import MemoryStore
 from perdure.testing import VirtualClock, run_virtual
 
@@ -56,6 +56,11 @@ async def restless(seed: int) -> list[int]:
     while len(seen) < 10:
         seen.append(await receive("number", int))
     return seen
+
+
+@workflow
+async def doubled(number: int) -> int:
+    return number * 2
 
 
 class LateLooks:
@@ -115,3 +120,54 @@ def test_no_answer_and_no_signal_is_lost_by_what_was_read_too_early(
 
     run_virtual(scene(), clock=clock)
     assert [record.message for record in caplog.records if "is blocked" in record.message] == []
+
+
+class LateLook:
+    """A store whose look of this name is told a second after it was taken."""
+
+    def __init__(self, store: MemoryStore, name: str) -> None:
+        self._store = store
+        self._name = name
+        self.taken = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if name != self._name:
+            return found
+
+        async def call(*args: Any) -> Any:
+            answer = await found(*args)
+            self.taken.set()
+            await asyncio.sleep(1)
+            return answer
+
+        return call
+
+
+def test_a_run_is_due_that_came_while_the_next_one_was_looked_up() -> None:
+    """E1. Only this worker writes: nobody else makes it look again."""
+    clock = VirtualClock()
+
+    async def scene() -> None:
+        store = LateLook(MemoryStore(clock, f"late-looks-{next(NUMBERS)}"), "get_next_wake")
+        async with Engine(store, workflows=[doubled], clock=clock, threads=False) as engine:  # type: ignore[arg-type]
+            await store.taken.wait()
+            handle = await engine.start(doubled, 2, delay=10)
+            assert await handle.result(timeout=LIMIT_SECONDS) == 4
+
+    run_virtual(scene(), clock=clock)
+
+
+def test_a_run_times_out_that_came_while_the_next_limit_was_looked_up() -> None:
+    """E8. Its queue has no worker, and only this one writes."""
+    clock = VirtualClock()
+
+    async def scene() -> None:
+        store = LateLook(MemoryStore(clock, f"late-looks-{next(NUMBERS)}"), "get_next_deadline")
+        async with Engine(store, workflows=[doubled], clock=clock, threads=False) as engine:  # type: ignore[arg-type]
+            await store.taken.wait()
+            handle = await engine.start("stranger", queue="far away", timeout=10)
+            with pytest.raises(RunTimedOut):
+                await handle.result(timeout=LIMIT_SECONDS)
+
+    run_virtual(scene(), clock=clock)

@@ -176,17 +176,19 @@ class Pump:
     async def _time_out(self) -> None:
         """End what has reached its time limit: its queue may have no worker, or none that knows its workflow."""
         store, now_us = self._worker.site.store, self._worker.site.clock.now_us()
-        self._deadline_us = await store.get_next_deadline()
-        while self._deadline_us is not None and self._deadline_us <= now_us:
+        self._deadline_us = None  # who comes from now on may not be in what is read, and is expected
+        deadline_us = await store.get_next_deadline()
+        while deadline_us is not None and deadline_us <= now_us:
             ended = await store.time_out_runs(TIMED_OUT, TIMED_OUT_MAX)
             for run in ended:
                 self._worker.inbox.closed(run.number, TIMED_OUT)
             if not ended:  # somebody was faster, or a row is damaged: no busy loop over it
-                self._deadline_us = now_us + LEFT_OVER_MICROS
+                deadline_us = now_us + LEFT_OVER_MICROS
                 break
             self._worker.listener.others_closed()
             self._sweep_us = 0  # their parents are due
-            self._deadline_us = await store.get_next_deadline()
+            deadline_us = await store.get_next_deadline()
+        self.expect_end(deadline_us)
 
     # --- what can be claimed ----------------------------------------------------------------------
 
@@ -194,11 +196,12 @@ class Pump:
         """Claim the runs that are due, and see to those that nobody knows."""
         worker = self._worker
         queues = list(worker.site.settings.queues)
-        self._sweep_us = await worker.site.store.get_next_wake(queues)
+        self._sweep_us = None  # what comes from now on may not be in what is read, and is expected
+        wake_us = await worker.site.store.get_next_wake(queues)
         now_us = worker.site.clock.now_us()
-        if self._sweep_us is None or self._sweep_us > now_us:
+        if wake_us is None or wake_us > now_us:
+            self.expect(wake_us)
             return
-        self._sweep_us = None
         while not worker.stopping:
             room = min(worker.site.settings.claims_max, OWNED_MAX - worker.cache.owned)
             if room <= 0:
