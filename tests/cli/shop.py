@@ -97,6 +97,10 @@ class Cart:
     def size(self) -> int:
         return len(self.items)
 
+    @query
+    def take(self) -> str:
+        return self.items.pop()
+
 
 some = [naps]
 EMPTY: list[object] = []

@@ -73,7 +73,24 @@ def test_a_file_with_overwritten_pages_is_a_finding_and_no_traceback(stored: She
 
 def test_a_file_that_is_no_database_is_a_finding(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("this is a letter to somebody")
-    assert "is no SQLite database" in shell("doctor", "--store", f"sqlite:///{tmp_path}/text.txt", code=1).out
+    said = shell("doctor", "--store", f"sqlite:///{tmp_path}/text.txt", code=1).out
+    assert "is no SQLite database" in said
+    assert "damaged" not in said
+
+
+def test_a_store_that_this_user_may_not_open_is_not_called_damaged(
+    stored: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, mode: int) -> bool:  # tests may run as root, who may everything
+        return False
+
+    monkeypatch.setattr("perdure.stores.sqlite.opening.os.access", refuse)
+    said = stored("doctor", code=1).out
+    assert "not read  the store: " in said
+    assert "may not be read and written" in said
+    assert "damaged  " not in said
+    [finding] = stored("doctor", "--json", code=1).document["findings"]
+    assert "may not be read and written" in finding["problem"]
 
 
 def test_a_damaged_run_is_not_shown_wrongly(stored: Shell) -> None:

@@ -185,4 +185,5 @@ def test_a_query_that_nobody_answers_did_not_work(stored: Shell, monkeypatch: py
     monkeypatch.setattr("perdure.engine.runs.ANSWER_SECONDS", 0.05)
     ended = stored("query", "there", "size", code=1)
     assert "nobody answered" in ended.err
+    assert "hint: a worker that knows the workflow answers" in ended.err
     assert json.loads(stored("query", "there", "size", "--json", code=1).out)["error"]["type"] == "QueryFailed"

@@ -66,7 +66,15 @@ def test_updates_and_queries_print_their_answers(served: Served) -> None:
     assert shell("query", "cart", "size").document == 2
     assert shell("query", "cart", "size", "--json").document == {"id": "cart", "query": "size", "answer": 2}
     assert "empty item" in shell("update", "cart", "add", '""', code=2).err
-    assert "weight" in shell("query", "cart", "weight", code=2).err
+    unknown = shell("query", "cart", "weight", code=2).err
+    assert "no query `weight`; known: " in unknown
+    assert "`perdure show ID`" in unknown
+    greedy = shell("query", "cart", "take", code=1).err
+    assert "changed self.items" in greedy
+    assert "hint: the run is as it was" in greedy
+    timeline = shell("show", "cart").out
+    assert "reject update add: ValueError: empty item" in timeline
+    assert "traceback" not in timeline
     shell("signal", "cart", "close")
     assert shell("start", "Cart", '"ann"', "--id", "cart", "--wait").document == 2
     assert shell("query", "cart", "size").document == 2
@@ -120,7 +128,8 @@ def test_children_and_their_parent_are_shown(served: Served) -> None:
     seen = shell("show", "family", "--json").document
     assert [(one["id"], one["status"]) for one in seen["children"]] == [("nap-0", "completed"), ("nap-1", "completed")]
     assert "children" in shell("show", "family").out
-    assert f"child of  run {seen['run_id']}" in shell("show", "nap-0").out
+    assert f"child of  family (run {seen['run_id']})" in shell("show", "nap-0").out
+    assert (seen["parent_id"], shell("show", "nap-0", "--json").document["parent_id"]) == (None, "family")
 
 
 def test_a_worker_says_what_it_serves_and_hands_over_when_it_is_told_to_stop(served: Served) -> None:

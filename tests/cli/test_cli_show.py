@@ -65,6 +65,27 @@ def test_a_run_that_no_worker_has_taken_says_who_could(shell: Shell) -> None:
     assert "starts in 119 min" in shell("show", "late").out
 
 
+def test_an_attempt_is_told_in_words_also_in_the_timeline(shell: Shell) -> None:
+    from datetime import UTC, datetime
+
+    from perdure.cli.timeline import told_of_attempt
+    from perdure.engine.descriptions import AttemptSeen
+
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    attempt = AttemptSeen(
+        activity="charge",
+        seq=0,
+        key="k",
+        attempt=2,
+        worker="w",
+        started=at,
+        ended=at,
+        outcome="worker_died",
+        failure=None,
+    )
+    assert "attempt 2 of charge: worker died" in told_of_attempt(attempt)
+
+
 def test_a_message_that_waits_for_a_worker_is_said(shell: Shell) -> None:
     shell("start", "naps", "1", "--id", "a")
     shell("signal", "a", "hurry")

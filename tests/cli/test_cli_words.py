@@ -198,6 +198,9 @@ def test_jobs_and_commands_are_told_by_the_names_of_what_they_answer() -> None:
         Command("set_state", "/", None, "receipt", msgspec.Raw(b'["r"]')),
         Command("fail", "/", None, None, msgspec.Raw(b'[{"type":"ValueError","message":"no"}]')),
         Command("cancel_timer", "/", 1),
+        Command(
+            "fail_update", "/h0", None, "add", msgspec.Raw(b'[{"type":"ValueError","message":"empty","traceback":"T"}]')
+        ),
     ]
     assert [command_text(command) for command in commands] == [
         'activity charge("o-1", 990)',
@@ -206,6 +209,7 @@ def test_jobs_and_commands_are_told_by_the_names_of_what_they_answer() -> None:
         'set state receipt = "r"',
         "failed: ValueError: no",
         "cancel timer #1",
+        "fail update add: ValueError: empty",
     ]
     names = operations_of(commands)
     told = [

@@ -27,6 +27,7 @@ ADVICE = {
     "leases": "a worker's sign of life; it goes away when the worker is started again",
     "questions": "a query that was under way; ask it again",
 }
+NOT_READ = "nothing of it could be read, and nothing says that it is damaged"
 ADVICE_ELSE = "only this run is stopped, and nothing wrong is computed from it: a backup has the row whole"
 
 
@@ -76,7 +77,7 @@ async def _examine(url: str, *, quiet: bool) -> Report:
         async with Client(url) as client:
             return await _read(client, url, quiet=quiet)
     except (StoreCorrupt, StoreUnavailable) as error:
-        advice = ADVICE["file"] if isinstance(error, StoreCorrupt) else "nothing of it could be read"
+        advice = ADVICE["file"] if isinstance(error, StoreCorrupt) else NOT_READ
         return Report(url, {}, [], [Finding("file", "-", None, str(error), advice)])
 
 
@@ -154,6 +155,8 @@ def _counted(number: Any, what: str) -> str:
 def _told(one: Finding) -> Any:
     from rich.text import Text
 
+    if one.advice == NOT_READ:
+        return Text.assemble(("not read  ", "bold red"), clean(f"the store: {one.problem}"))
     run = f" of run {one.run_id}" if one.run_id else ""
     row = "" if one.row == "-" else f", row {one.row}"
     return Text.assemble(

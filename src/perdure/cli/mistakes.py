@@ -81,8 +81,15 @@ def _of_perdure(error: Exception) -> Mistake | None:
 def _hint(error: Exception) -> str:
     from perdure import errors
 
+    if isinstance(error, errors.QueryFailed):
+        if error.failure.type == "NoWorker":
+            return "a worker that knows the workflow answers: `perdure worker MODULE`"
+        return "the run is as it was, for queries only read; `perdure show ID` shows how it stands"
     for kind, hint in (
-        (errors.NotFound, "`perdure list` shows the runs of this store; --store names another one"),
+        (
+            errors.NotFound,
+            "`perdure list` shows the runs of this store, `perdure show ID` one; --store names another store",
+        ),
         (errors.AlreadyExists, "`perdure show ID` shows the run that is there; --policy says what to do about it"),
         (errors.Rejected, "nothing was written; `perdure show ID` shows how the run stands"),
         (errors.RunClosed, "`perdure show ID` shows how it ended; `perdure start` with the same --id starts it again"),
@@ -90,7 +97,6 @@ def _hint(error: Exception) -> str:
         (errors.StoreCorrupt, "`perdure doctor` lists what is damaged; a backup has it whole"),
         (errors.StoreUnavailable, "--store or PERDURE_STORE names the store"),
         (errors.RunEnded, "`perdure show ID` shows what happened"),
-        (errors.QueryFailed, "a worker that knows the workflow answers: `perdure worker MODULE`"),
         (errors.UpdateFailed, "`perdure show ID` shows what happened"),
         (TimeoutError, "`perdure show ID` shows what it waits for"),
     ):

@@ -114,7 +114,9 @@ def _facts(seen: Seen, width: int) -> Table:
         table.add_row("published", Text(f"{value}, version {one.published_version}"))
     table.add_row("turns", str(one.turns) + (f", in generation {one.generation}" if one.generation else ""))
     if one.parent is not None:
-        table.add_row("child of", f"run {one.parent}")
+        table.add_row(
+            "child of", Text(f"{clean(seen.parent_id)} (run {one.parent})" if seen.parent_id else f"run {one.parent}")
+        )
     return table
 
 

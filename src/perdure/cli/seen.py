@@ -23,6 +23,7 @@ class Seen:
     leases: list[Lease]
     state: dict[str, Any]
     generations: list[RunSummary]
+    parent_id: str | None  # the workflow id of the run that started it as a child
     now: datetime
 
     @property

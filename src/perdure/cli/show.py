@@ -46,6 +46,7 @@ async def _look(client: Client, id: str, run_id: str | None) -> Seen:
         leases=await client.store.list_leases(),
         state=await handle.state(),
         generations=await _generations(client, id),
+        parent_id=await _parent_id(client, description.parent),
         now=moment_of(SystemClock().now_us()),
     )
 
@@ -59,6 +60,13 @@ async def _generations(client: Client, id: str) -> list[RunSummary]:
     return [summary_of(run) for run in reversed(runs)]
 
 
+async def _parent_id(client: Client, run_id: str | None) -> str | None:
+    from perdure.stores.records import Compare
+
+    found = [] if run_id is None else await client.store.list_runs(Compare("run_id", "=", run_id), 1)
+    return found[0].facts.workflow_id if found else None
+
+
 GENERATIONS_MAX = 20
 
 
@@ -69,6 +77,7 @@ def _document(seen: Seen) -> dict[str, Any]:
     for wait, found in zip(document["waiting"], seen.description.waiting, strict=True):
         wait["since"] = next((turn.now for turn in seen.turns if turn.turn == found.since_turn), None)
     document["sentence"] = seen.sentence
+    document["parent_id"] = seen.parent_id
     document["state"] = seen.state
     document["generations"] = seen.generations
     return document

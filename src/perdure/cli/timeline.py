@@ -17,7 +17,7 @@ from perdure.cli.turnwords import command_text, job_text, operations_of
 from perdure.cli.words import clock_time, short_source, since_when, span
 
 if TYPE_CHECKING:
-    from perdure.engine.descriptions import Description, HistoryTurn
+    from perdure.engine.descriptions import AttemptSeen, Description, HistoryTurn
 
 LONG = timedelta(seconds=10)  # a pause that is drawn as one
 LINES_OF_A_TURN = 6
@@ -52,15 +52,21 @@ def timeline(turns: Sequence[HistoryTurn], run: Description, now: datetime, last
     return table
 
 
+def told_of_attempt(attempt: AttemptSeen) -> str:
+    """Which one it was, and what came of it."""
+    took = "" if attempt.ended is None else f" after {span(attempt.ended - attempt.started)}"
+    return f"attempt {attempt.attempt} of {clean(attempt.activity)}: {attempt.outcome.replace('_', ' ')}{took}"
+
+
 def _turn(table: Table, turn: HistoryTurn, names: dict[int, str], room: int, now: datetime) -> None:
     end = next((command.kind for command in turn.commands if command.kind in LAST), None)
     mark = Text("●", LAST[end] if end else "bold")
     told = [Text(clean(job_text(job, names, room // 2))) for job in turn.jobs]
-    for attempt in turn.attempts:
-        if attempt.attempt > 1 or attempt.outcome != "completed":
-            took = "" if attempt.ended is None else f" after {span(attempt.ended - attempt.started)}"
-            text = f"  attempt {attempt.attempt} of {clean(attempt.activity)}: {attempt.outcome}{took}"
-            told.append(Text(text, "yellow"))
+    told += [
+        Text(f"  {told_of_attempt(attempt)}", "yellow")
+        for attempt in turn.attempts
+        if attempt.attempt > 1 or attempt.outcome != "completed"
+    ]
     lines = [*_few(told), *_few(_decisions(turn, room))] or [Text("(nothing)", "dim")]
     head, *rest = lines
     table.add_row(clock_time(turn.now, now), mark, Text.assemble((f"{turn.turn}  ", "dim"), head))

@@ -70,6 +70,8 @@ def command_text(command: Command, length_max: int = VALUE_LENGTH_MAX) -> str:
         return f"{verb} {command.options.get('id', '')} {name}".rstrip()
     if kind == "complete":
         return f"{verb} {value_text(command.input[0] if command.input else None, length_max)}"
+    if kind in ("fail_update", "reject_update"):
+        return f"{verb} {name}: {value_cut(failure_line(read_failure(command.encoded)[0]), length_max)}"
     if kind == "fail":
         return f"{verb} {value_cut(failure_line(read_failure(command.encoded)[0]), length_max)}"
     if kind in CANCELLING:
