@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import pytest
 
+from perdure.cli.asking import complete_ids
 from perdure.cli.turnwords import command_text, job_text, operations_of
 from perdure.cli.words import sentence, short_source, span
 from perdure.engine.descriptions import AttemptSeen, Blockage, Description, LeaseSeen, OpenActivity
@@ -255,6 +257,24 @@ def test_a_shell_completes_commands_options_and_workflow_ids(shell: Shell) -> No
     assert completed(shell, "te") == ["terminate"]
     assert completed(shell, "start", "--pol") == ["--policy"]
     assert completed(shell, "show", "order") == ["order-2", "order-1"]
+
+
+def test_a_shell_completes_the_id_of_a_run_that_many_others_came_after(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.cli.asking.COMPLETIONS_MAX", 2)
+    for id in ("old_1", "oldx1", "new-1", "new-2", "new-3"):
+        shell("start", "naps", "1", "--id", id)
+    context = click.Context(click.Command("show"))
+    context.params["store"] = shell.store
+    assert complete_ids(context, click.Argument(["id"]), "old_") == ["old_1"]
+    assert complete_ids(context, click.Argument(["id"]), "") == ["new-3", "new-2"]
+
+
+def test_a_shell_completes_behind_options_that_stand_before_the_command(shell: Shell) -> None:
+    shell("start", "naps", "1", "--id", "order-1")
+    assert completed(shell, "--store", shell.store, "te") == ["terminate"]
+    assert completed(shell, "--json", "--store", shell.store, "show", "ord") == ["order-1"]
 
 
 def test_completing_without_a_store_offers_nothing_and_creates_nothing(shell: Shell, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def asks_store(command: F) -> F:
 def asks_run(command: F) -> F:
     """The workflow id of a run, and which generation of it."""
     command = click.option("--run-id", metavar="ID", help="One generation; without it, the newest.")(command)
-    return click.argument("id", metavar="ID", shell_complete=_complete_ids)(command)
+    return click.argument("id", metavar="ID", shell_complete=complete_ids)(command)
 
 
 def asks_module(command: F) -> F:
@@ -97,13 +97,13 @@ def _how_to_write(text: str) -> str:
     return "write it in single quotes, such as '{\"cents\": 990}'"
 
 
-def _complete_ids(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+def complete_ids(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The newest workflow ids that begin so, for the shell; nothing where the store cannot be read."""
     from perdure.cli.opening import with_client
-    from perdure.stores.records import EVERY
+    from perdure.stores.records import Compare
 
     async def newest(client: Any) -> list[str]:
-        runs = await client.store.list_runs(EVERY, COMPLETIONS_MAX)
+        runs = await client.store.list_runs(Compare("id", "like", f"{incomplete}%"), COMPLETIONS_MAX)
         return list(dict.fromkeys(run.facts.workflow_id for run in runs))
 
     try:

@@ -33,9 +33,15 @@ class Program(click.Group):
         module = self._modules.get(cmd_name)
         return None if module is None else importlib.import_module(f"perdure.cli.{module}").command
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Also for a shell that completes: `--store URL` and `--json` may stand before the command."""
+        return super().make_context(info_name, _with_shared_options_behind(args), parent, **extra)
+
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command, and exit: with 0, 1 where it did not work, 2 where it was called wrongly."""
-        given = _with_shared_options_behind(list(sys.argv[1:] if args is None else args))
+        given = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         _escape_what_the_terminal_cannot_show()
         try:
