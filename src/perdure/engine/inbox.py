@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from perdure.engine.live import Live
 from perdure.engine.parts import Host
 from perdure.engine.patience import insist
 from perdure.engine.queries import answer_question
-from perdure.errors import StoreUnavailable
+from perdure.errors import PerdureError, StoreUnavailable
 from perdure.stores.records import Closing, Message, Question, Report, Run
 
 logger = logging.getLogger("perdure.engine")
@@ -87,6 +88,11 @@ class Inbox:
         """Another process asked a query."""
         host = self._host
         host.in_background(answer_question(host, question))
+
+    def told_perhaps(self, started: str | None) -> None:
+        """Whoever was to deliver something was cancelled while it was written: a message, or a run with this id."""
+        if not self._host.stopping:
+            self._host.in_background(self._look_for(started))
 
     def rebuild(self, live: Live) -> None:
         """A live copy is spent, but not its run: bring it up again from what is stored."""
@@ -178,6 +184,17 @@ class Inbox:
         for run in await insist(lambda: host.site.store.get_runs([number]), what):
             if run.status == "running" and run.owner == host.owner() and not host.stopping:
                 self.take_up(run)
+
+    async def _look_for(self, started: str | None) -> None:
+        """What was asked for before is written once the lease is: the store keeps the order."""
+        host, what = self._host, "what a caller wrote who was cancelled"
+        await insist(lambda: host.site.store.renew_lease(host.owner()), what)
+        host.pump.look_around()
+        if started is not None:
+            with suppress(PerdureError):  # it was not started, after all
+                run = await insist(lambda: host.site.store.get_run(started), what)
+                if run.status == "running" and run.owner == host.owner() and not host.stopping:
+                    self.take_up(run)
 
     def _flush_reports(self) -> None:
         host = self._host

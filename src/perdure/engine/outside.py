@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -43,7 +43,7 @@ Job = jobs.Resolved | jobs.Failed
 
 
 class Outside:
-    """Those outside who say what became of activities. `told` is called when the store has it.
+    """Those outside who say what became of activities. `told` is called when the store has it, `written` awaits it.
 
     `returns` is the type that the activity of this name, run and seq gives, as far as this process knows it.
     """
@@ -55,6 +55,7 @@ class Outside:
         rng: random.Random,
         *,
         told: Callable[[], None],
+        written: Callable[[Awaitable[Any]], Awaitable[Any]],
         returns: Callable[[str, int, int], Any],
         payload_bytes_max: int,
     ) -> None:
@@ -62,6 +63,7 @@ class Outside:
         self._clock = clock
         self._rng = rng
         self._told = told
+        self._written = written
         self._returns = returns
         self._payload_bytes_max = payload_bytes_max
 
@@ -136,9 +138,9 @@ class Outside:
         for _ in range(TRIES):
             run, task = await self._store.get_task(run_id, key)
             if task is not None:
-                (written,) = await self._store.report_tasks([report(task)])
+                (written,) = await self._written(self._store.report_tasks([report(task)]))
             elif (better := await self._corrected(run, key, said)) is not None:
-                written = await self._store.correct_message(run.number, better)
+                written = await self._written(self._store.correct_message(run.number, better))
             else:
                 await self._compare(run, key, said)
                 return

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from perdure.errors import StoreUnavailable
 
@@ -28,3 +28,8 @@ async def insist(call: Callable[[], Awaitable[T]], what: str) -> T:
             logger.error("%s: the store is asked again in %g s: %s", what, wait, error)
         await asyncio.sleep(wait)
         wait = min(wait * 2, WAIT_SECONDS_MAX)
+
+
+def whole(work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+    """Have it done to its end, also where who waits for it is cancelled."""
+    return asyncio.shield(asyncio.ensure_future(work))

@@ -6,6 +6,7 @@ Out: the store; a worker of this process, if there is one, gets at once what was
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ from perdure.define.registry import Registry
 from perdure.define.workflow import Workflow
 from perdure.engine.news import News, until
 from perdure.engine.outside import Outside
+from perdure.engine.patience import whole
 from perdure.engine.queries import answer_query
 from perdure.engine.settings import check_size
 from perdure.engine.worker import Worker
@@ -46,7 +48,13 @@ class Runs:
         self.news = News(store)
         self.payload_bytes_max = payload_bytes_max
         self.outside = Outside(
-            store, clock, rng, told=self._look_around, returns=self._returns, payload_bytes_max=payload_bytes_max
+            store,
+            clock,
+            rng,
+            told=self._look_around,
+            written=self._written,
+            returns=self._returns,
+            payload_bytes_max=payload_bytes_max,
         )
         self.worker: Worker | None = None
         self._registry = registry
@@ -56,38 +64,21 @@ class Runs:
     async def start(self, start: Start) -> Run:
         """Start a run, or find the one that is there."""
         refuse_in_transaction("starting a run")
-        lease, known = self._claims()
-        if self.worker is not None and start.facts.workflow in known:
-            start = replace(start, claim=lease if start.facts.queue in self.worker.site.settings.queues else None)
-        begun = await self.store.start_run(start)
-        if self.worker is not None:
-            message = None if start.message is None else self._message(begun.message, start.message, start.message_id)
-            self.worker.inbox.deliver(begun.run, begun.claimed, message)
-            self.worker.pump.expect(start.wake_us)
-            if start.id_policy == "terminate":
-                self.news.others_closed()
-                self.worker.pump.look_around()
-        return begun.run
+        return await (whole(self._start(start)) if start.id_policy == "terminate" else self._start(start))
 
     async def tell(self, workflow_id: str, run_id: str | None, job: bytes, message_id: str | None = None) -> None:
         """Have a message accepted, and its run go on."""
         refuse_in_transaction("telling a run")
         claim, claims = self._claims()
-        accepted = await self.store.accept_message(
-            workflow_id, run_id, job, message_id=message_id, claim=claim, claims=claims
+        accepted = await self._written(
+            self.store.accept_message(workflow_id, run_id, job, message_id=message_id, claim=claim, claims=claims)
         )
         self._deliver(accepted, job, message_id)
 
     async def end(self, workflow_id: str, run_id: str | None, closing: Closing) -> None:
         """End a run from outside."""
         refuse_in_transaction("ending a run")
-        run = await self.store.close_run(workflow_id, run_id, closing)
-        if self.worker is not None:
-            self.worker.inbox.closed(run.number, closing)
-            self.worker.pump.look_around()
-        else:
-            self.news.run_closed(run.number, closing)
-        self.news.others_closed()
+        await whole(self._end(workflow_id, run_id, closing))
 
     def has_here(self, run: Run) -> bool:
         """Whether the worker of this process has it, so that it hears of all that becomes of it."""
@@ -105,7 +96,9 @@ class Runs:
         """Have an update accepted, and wait for what it comes to; an id that was used gets the first answer (M2)."""
         refuse_in_transaction("updating a run")
         claim, claims = self._claims()
-        requested = await self.store.request_update(workflow_id, run_id, job, update_id, claim=claim, claims=claims)
+        requested = await self._written(
+            self.store.request_update(workflow_id, run_id, job, update_id, claim=claim, claims=claims)
+        )
         if requested.answer is not None:
             return read_answer(requested.answer)
         facts = requested.run.facts
@@ -122,7 +115,9 @@ class Runs:
 
         async def once() -> Accepted | None:
             claim, claims = self._claims()
-            return await self.store.settle_promise(workflow_id, run_id, name, settlement, claim=claim, claims=claims)
+            return await self._written(
+                self.store.settle_promise(workflow_id, run_id, name, settlement, claim=claim, claims=claims)
+            )
 
         accepted = await self._once_created(once)
         if accepted is not None and self.worker is not None:
@@ -154,6 +149,38 @@ class Runs:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     # --- leaves -----------------------------------------------------------------------------------
+
+    async def _start(self, start: Start) -> Run:
+        lease, known = self._claims()
+        if self.worker is not None and start.facts.workflow in known:
+            start = replace(start, claim=lease if start.facts.queue in self.worker.site.settings.queues else None)
+        begun = await self._written(self.store.start_run(start), start.facts.workflow_id)
+        if self.worker is not None:
+            message = None if start.message is None else self._message(begun.message, start.message, start.message_id)
+            self.worker.inbox.deliver(begun.run, begun.claimed, message)
+            self.worker.pump.expect(start.wake_us)
+        if start.id_policy == "terminate":
+            self.news.others_closed()
+            self._look_around()
+        return begun.run
+
+    async def _end(self, workflow_id: str, run_id: str | None, closing: Closing) -> None:
+        run = await self.store.close_run(workflow_id, run_id, closing)
+        if self.worker is not None:
+            self.worker.inbox.closed(run.number, closing)
+            self.worker.pump.look_around()
+        else:
+            self.news.run_closed(run.number, closing)
+        self.news.others_closed()
+
+    async def _written(self, call: Awaitable[T], started: str | None = None) -> T:
+        """What a call gives that is for the worker here, too. Who is cancelled meanwhile has made it all the same."""
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if self.worker is not None:
+                self.worker.inbox.told_perhaps(started)
+            raise
 
     def _claims(self) -> tuple[int | None, Sequence[str]]:
         return (None, ()) if self.worker is None else self.worker.claims()
