@@ -181,6 +181,18 @@ def test_a_mistake_on_a_terminal_is_not_cut_and_asks_nothing(stored: Shell) -> N
     assert "Traceback" not in screen
 
 
+def test_who_waits_for_long_is_told_where_to_look(stored: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perdure.cli.waiting.SAYS_SO_AFTER_SECONDS", 0.01)
+    ended = stored("update", "there", "add", "1", "--timeout", "0.3", code=1)
+    said = ended.err.splitlines()
+    assert (
+        said[0]
+        == "update `add` of run there was not answered yet: `perdure show there` says why; Ctrl-C ends the waiting"
+    )
+    assert said[1].startswith("error: ")
+    assert ended.out == ""
+
+
 def test_a_query_that_nobody_answers_did_not_work(stored: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perdure.engine.runs.ANSWER_SECONDS", 0.05)
     ended = stored("query", "there", "size", code=1)

@@ -35,7 +35,7 @@ def command(
 
         handle = client.handle(id, rest["run_id"])
         what = f"update `{name}` of run {id} was not answered"
-        return await within(lambda: handle.update(name, *values, id=update_id), timeout, what)
+        return await within(lambda: handle.update(name, *values, id=update_id), timeout, what, id)
 
     answer = with_client(rest["store"], act)
     print_json({"id": id, "update": name, "answer": answer} if rest["as_json"] else answer)
