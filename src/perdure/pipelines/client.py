@@ -6,13 +6,14 @@ Out: the store; a host of this process, if there is one, learns at once of what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, cast, overload
 
 from perdure import codec
 from perdure.clock import Clock, moment_of
 from perdure.define.performing import refuse_in_transaction
+from perdure.engine.patience import whole
 from perdure.errors import InvalidValue, NotFound
 from perdure.model.ids import check_id
 from perdure.pipelines import scheduling
@@ -90,20 +91,18 @@ class Pipelines:
         refuse_in_transaction("running a pipeline now")
         state = declared_state(await self._store.view_pipeline(_name(name)), self._policy)
         state = scheduling.run_now(state, self._now())
-        await self._store.queue_producers(name, {one.name: times_of(one) for one in state.producers})
-        self._tell(name)
+        times = {one.name: times_of(one) for one in state.producers}
+        await whole(self._told(name, self._store.queue_producers(name, times)))
 
     async def pause(self, name: str) -> None:
         """Stop it: what runs is finished, and nothing starts. `NotFound`."""
         refuse_in_transaction("pausing a pipeline")
-        await self._store.pause_pipeline(_name(name), True)
-        self._tell(name)
+        await whole(self._told(name, self._store.pause_pipeline(_name(name), True)))
 
     async def resume(self, name: str) -> None:
         """Lift `pause`, and nothing else: a run that blocks still does (L11). `NotFound`."""
         refuse_in_transaction("resuming a pipeline")
-        await self._store.pause_pipeline(_name(name), False)
-        self._tell(name)
+        await whole(self._told(name, self._store.pause_pipeline(_name(name), False)))
 
     @overload
     async def publish(self, topic: Topic[T], payload: T, message_id: str | None = None) -> bool: ...
@@ -122,11 +121,7 @@ class Pipelines:
         refuse_in_transaction("publishing an event")
         found = await self._find(topic)
         events = [_event(found, id, payload) for id, payload in payloads.items()]
-        new = sum(await self._store.publish_events(found.pipeline, events))
-        host = self._host()
-        if new and host is not None:
-            host.published(found.pipeline, (found.name,))
-        return new
+        return await whole(self._publish(found, events))
 
     async def resolve(self, run_id: str, answer: str, result: Any = None) -> None:
         """A person's word on a run that waits for one: "happened", "did_not_happen", "skip" or "retry" (L7).
@@ -143,14 +138,13 @@ class Pipelines:
             release=settled.release,
             decided_by="a person",
         )
-        await self._store.settle_run(decision)
-        self._tell(run.pipeline)
+        await whole(self._told(run.pipeline, self._store.settle_run(decision)))
 
     async def skip_event(self, name: str, topic: str | Topic[Any], message_id: str) -> None:
         """Have a pending event skipped. `NotFound`; `UsageError` for one that is reserved or done."""
         refuse_in_transaction("skipping an event")
-        await self._store.skip_event(_name(name), _topic(topic), check_id(message_id, "message_id"))
-        self._tell(name)
+        skipped = _name(name), _topic(topic), check_id(message_id, "message_id")
+        await whole(self._told(name, self._store.skip_event(*skipped)))
 
     # --- seeing -----------------------------------------------------------------------------
 
@@ -205,7 +199,17 @@ class Pipelines:
     def _now(self) -> datetime:
         return moment_of(self._clock.now_us())
 
-    def _tell(self, name: str) -> None:
+    # --- written, and told to the host here: also where the caller is cancelled meanwhile ---
+
+    async def _publish(self, topic: Topic[Any], events: list[NewEvent]) -> int:
+        new = sum(await self._store.publish_events(topic.pipeline, events))
+        host = self._host()
+        if new and host is not None:
+            host.published(topic.pipeline, (topic.name,))
+        return new
+
+    async def _told(self, name: str, call: Awaitable[object]) -> None:
+        await call
         host = self._host()
         if host is not None:
             host.changed(name)
