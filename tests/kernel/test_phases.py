@@ -357,3 +357,13 @@ def test_m5_handlers_are_functions_with_proper_names(run: Start, given: Any) -> 
     h = run(wrong)
     h.start()
     assert h.result == "refused"
+
+
+def test_m5_an_update_that_an_open_phase_does_not_take_is_told_which_ones_it_does(run: Start) -> None:
+    h = run(counter)
+    h.start()
+    [answer] = h.activate(update("nod", id="u")).answers
+    assert answer.error is not None
+    assert (
+        answer.error.message == "nothing handles update `nod` now; known: later, note, reply, slow_stop, slowly, stop"
+    )

@@ -140,7 +140,8 @@ class Updates:
         return False
 
     def _nobody_handles(self, name: str) -> str:
-        known = sorted(self._desk.program.updates)
+        phase = self._desk.phase
+        known = sorted({*self._desk.program.updates, *(() if phase is None or phase.verdict else phase.updates)})
         return f"nothing handles update `{name}` now; known: {', '.join(known) or 'none'}"
 
     async def _serve_update(self, job: jobs.UpdateRequested, handler: Handler, arguments: list[Any]) -> None:
