@@ -61,8 +61,8 @@ async def test_pause_and_resume(engine: Callable[..., Any]) -> None:
         await running.pipelines.resume("mail")
         await asyncio.sleep(1)
         assert len(desk.rows) == 4
-        await running.pipelines.run_now("mail")
         desk.mails.append(Email("m4", "later"))
+        await running.pipelines.run_now("mail")
         await asyncio.sleep(1)
         assert len(desk.rows) == 5
 
