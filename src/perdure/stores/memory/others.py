@@ -67,8 +67,12 @@ class Others:
             if holder != run and state.rows.runs[holder].status == "running":
                 self.answer(run, answers.key_taken(new.seq, new.key))
                 return
+        older = state.rows.promises.get((run, new.name))
+        if older is not None and older.key is not None and state.keys.get(older.key) == (run, new.name):
+            del state.keys[older.key]
+        if new.key is not None:
             state.keys[new.key] = run, new.name
-        state.rows.promises[run, new.name] = Promise()
+        state.rows.promises[run, new.name] = Promise(key=new.key)
 
     def lapse(self, run: int, name: str) -> None:
         """A promise that its run does not wait for any more, unless somebody has settled it."""

@@ -31,6 +31,7 @@ class Promise(msgspec.Struct):
     """A promise of a run, and what the outside has made of it."""
 
     settlement: Settlement | None = None
+    key: str | None = None
 
 
 class Update(msgspec.Struct):

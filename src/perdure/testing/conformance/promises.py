@@ -116,6 +116,17 @@ async def a_promise_that_is_made_again_is_open(stores: Stores) -> None:
     same(len(await _told(store, run)), 1)
 
 
+async def an_old_key_settles_no_promise_that_is_made_again(stores: Stores) -> None:
+    """Whoever has the key was told of the first promise; the second one has none, or another."""
+    store, worker, run = await _promised(stores, "paid", key="invoice 7")
+    await store.settle_promise(None, None, "invoice 7", PAID)
+    run = await worker.commit(await worker.own(run), promises=(NewPromise(seq=4, name="paid"),))
+    await raises(NotFound, store.settle_promise(None, None, "invoice 7", REFUSED))
+    await worker.commit(run, promises=(NewPromise(seq=5, name="sent", key="invoice 7"),), park=True)
+    await store.settle_promise(None, None, "invoice 7", REFUSED)
+    same([job["name"] for job in await _told(store, run)], ["paid", "sent"])
+
+
 async def what_was_not_promised_is_not_found(stores: Stores) -> None:
     """`NotFound` for an unknown run, name, or key; nothing was written."""
     store, _, run = await _promised(stores, "paid")
