@@ -106,4 +106,4 @@ def _is_small(prepared: Prepared) -> bool:
 
 
 def _what(group: Sequence[Prepared]) -> str:
-    return f"{len(group)} turns wait"
+    return "a turn waits" if len(group) == 1 else f"{len(group)} turns wait"

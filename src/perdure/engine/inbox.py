@@ -204,5 +204,6 @@ class Inbox:
 
     async def _write_reports(self, reports: Sequence[Report]) -> None:
         host = self._host
-        await insist(lambda: host.site.store.report_tasks(reports), f"{len(reports)} answers of activities wait")
+        waiting = "the answer of an activity waits" if len(reports) == 1 else f"{len(reports)} answers of activities wait"
+        await insist(lambda: host.site.store.report_tasks(reports), waiting)
         host.pump.look_around()
