@@ -204,6 +204,6 @@ class Inbox:
 
     async def _write_reports(self, reports: Sequence[Report]) -> None:
         host = self._host
-        waiting = "the answer of an activity waits" if len(reports) == 1 else f"{len(reports)} answers of activities wait"
-        await insist(lambda: host.site.store.report_tasks(reports), waiting)
+        what = "the answer of an activity waits" if len(reports) == 1 else f"{len(reports)} answers of activities wait"
+        await insist(lambda: host.site.store.report_tasks(reports), what)
         host.pump.look_around()
