@@ -23,10 +23,10 @@ UPDATE_STATE_PLACE = """
 update states set wake_us = ?2, owner = ?3, followed_by = ?4, last_turn = ?5, tail = ?6, accepted = ?7, consumed = ?8,
     open_tasks = ?9, top_seq = ?10, kept = ?11, at_hand = ?12, waiting = ?13, attributes = ?14, seal = ?15
 where number = ?1"""
-# The same where no indexed column changes at all.
+# The same where its owner stays, and with it what filters look at: then no index has to be written, or hardly ever.
 UPDATE_STATE_STEP = """
-update states set followed_by = ?, last_turn = ?, tail = ?, open_tasks = ?, top_seq = ?, kept = ?, at_hand = ?,
-    waiting = ?, attributes = ?, seal = ?
+update states set wake_us = ?, followed_by = ?, last_turn = ?, tail = ?, accepted = ?, consumed = ?, open_tasks = ?,
+    top_seq = ?, kept = ?, at_hand = ?, waiting = ?, attributes = ?, seal = ?
 where number = ?"""
 UPDATE_STATE_KNOWN = f"{UPDATE_STATE_STEP} and seal = ?"
 

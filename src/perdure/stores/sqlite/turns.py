@@ -206,19 +206,19 @@ def lost(run: int, why: str) -> LeaseLost:
     return LeaseLost(f"run {run} was not changed: {why}; drop the turn")
 
 
-INDEXED = slice(1, 10)  # the columns of a state that indexes are made of, but for the numbers of messages
-NUMBERS = slice(13, 15)
+STAYS = slice(1, 8)  # the columns of a state that a step in between leaves alone, but for its owner
+OWNER = 9
 KNOWN_MAX = 1000  # states that are kept in mind
 
 
 def _save_step(access: Access, before: Row, state: State) -> None:
-    """Save a state; as a step in between, if nothing that is indexed has changed.
+    """Save a state; as a step in between, if its run stays with its owner.
 
     `HalfDone` if it was not as it was known: somebody else has written it, and the turn starts from what they wrote.
     """
     row, known = state_row(state), access.states.get(state.number) is before
-    if row[INDEXED] == before[INDEXED] and row[NUMBERS] == before[NUMBERS]:
-        values = (*row[10:13], *row[15:21], row[22], row[0])
+    if row[STAYS] == before[STAYS] and row[OWNER] == before[OWNER]:
+        values = (row[8], *row[10:21], row[22], row[0])
         if not known:
             access.write_row(sql.UPDATE_STATE_STEP, values)
         else:
