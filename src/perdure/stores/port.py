@@ -11,6 +11,7 @@ While it is owned, only its owner's commits are accepted (E3). A turn's commit e
 is still going on) or parks it: nobody owns it, and it becomes due when a message arrives or at its `wake_us`.
 
 Every method may be awaited on any event loop, in any thread, at any time: a lease is renewed from a thread of its own.
+To one event loop a store answers what writes in the order in which it was written.
 """
 
 from __future__ import annotations
