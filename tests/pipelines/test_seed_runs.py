@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +11,6 @@ from perdure.pipelines.scheduling import (
     Consumer,
     Producer,
     Start,
-    State,
     Wait,
     commit,
     decide,
@@ -25,26 +24,7 @@ from perdure.pipelines.scheduling import (
     start,
     tick,
 )
-
-NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-HOUR = timedelta(hours=1)
-
-
-def idle(*handlers: Producer | Consumer) -> State:
-    """A pipeline in which nothing is due."""
-    producers = tuple(one for one in handlers if isinstance(one, Producer))
-    return State(producers, tuple(one for one in handlers if isinstance(one, Consumer)))
-
-
-def ran(state: State, handler: str, now: datetime = NOW, reserved: bool = False, wake_at: object = None) -> State:
-    """The state after a run that began and was committed at this moment."""
-    return commit(start(state, handler, now), handler, now, reserved, wake_at)
-
-
-POLL = Producer("poll", every="5m", next_run_at=NOW + 5 * MINUTE)
-SHEET = Consumer("sheet", topics=("inbox",))
-
+from tests.pipelines.seed_states import HOUR, MINUTE, NOW, POLL, SHEET, idle, ran
 
 # --- Run Management -----------------------------------------------------------------------------
 

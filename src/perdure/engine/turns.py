@@ -24,10 +24,10 @@ from perdure.model.commands import Command
 from perdure.model.turns import Answered, TurnRecord
 from perdure.stores.answers import attempt_notes
 from perdure.stores.checks import chain
-from perdure.stores.records import Closing, Message, NewTask, Successor, Task, TaskCancel, Turn, TurnCommit
+from perdure.stores.records import Closing, Message, NewTask, Status, Successor, Task, TaskCancel, Turn, TurnCommit
 
 write = msgspec.json.Encoder().encode
-STATUS_OF = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}
+STATUS_OF: dict[str, Status] = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}
 CANCELLED = "the run was asked to cancel, and did"
 
 
@@ -174,10 +174,10 @@ def _closing(live: Live, record: TurnRecord, successor: Successor | None) -> Clo
     if last is None or status is None:
         return None
     if last.kind in ("complete", "fail"):
-        return Closing(status, bytes(last.encoded)[1:-1])  # type: ignore[arg-type]  # the one value of a list
+        return Closing(status, bytes(last.encoded)[1:-1])  # the one value of a list
     reason = live.executor.root_scope.reason
     text = f"{CANCELLED}: {reason}" if reason else CANCELLED
-    return Closing(status, write(Failure("Cancelled", text, retryable=False)))  # type: ignore[arg-type]
+    return Closing(status, write(Failure("Cancelled", text, retryable=False)))
 
 
 def _new_task(live: Live, command: Command, around: Circumstances, starts: list[Task]) -> NewTask:

@@ -181,10 +181,10 @@ class Pipelines:
             last = page[-1].number
         return found
 
-    async def _find(self, topic: Topic[Any] | str) -> Topic[Any]:
+    async def _find(self, topic: object) -> Topic[Any]:
         if isinstance(topic, Topic):
-            return topic
-        if not isinstance(topic, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return cast("Topic[Any]", topic)
+        if not isinstance(topic, str):
             raise InvalidValue(f"a topic is given as pipeline.topic(…) made it, or by its name, not as {topic!r}")
         name = _topic(topic)
         having = [row.name for row in await self._store.list_pipelines() if name in row.topics]
