@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
 
 from perdure.stores.sqlite import pipeline_sql as sql
-from tests.stores.sqlite.files import fill, with_store
+from tests.stores.sqlite.plans import filled, plan
 
 INDEXES = {
     "PIPELINE": "pipelines USING PRIMARY KEY (name=?)",
@@ -37,20 +34,13 @@ INDEXES = {
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     """A file with something in every table."""
-    path: Path = tmp_path_factory.mktemp("plans") / "store.db"
-    with_store(path, fill, threads=False)
-    connection = apsw.Connection(str(path))
-    yield connection
-    connection.close()
+    with filled(tmp_path_factory.mktemp("plans")) as connection:
+        yield connection
 
 
 @pytest.mark.parametrize(("name", "index"), INDEXES.items(), ids=INDEXES.keys())
 def test_a_statement_is_served_by_its_index(connection: apsw.Connection, name: str, index: str) -> None:
-    statement: str = getattr(sql, name)
-    asked = {int(number) for number in re.findall(r"\?(\d+)", statement)}
-    cursor: Any = connection.cursor()
-    values = [None] * (max(asked) if asked else statement.count("?"))
-    steps = [row[3] for row in cursor.execute(f"explain query plan {statement}", values)]
+    steps = plan(connection, getattr(sql, name))
     assert any(f"SEARCH {index}" in step for step in steps), steps
     assert not any(step.startswith("SCAN") and "wanted" not in step for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps), steps

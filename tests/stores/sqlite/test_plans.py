@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
 
 from perdure.stores.sqlite import SqliteStore, deadlines, sql
 from perdure.testing.conformance.making import a_start
-from tests.stores.sqlite.files import fill, with_store
+from tests.stores.sqlite.files import with_store
+from tests.stores.sqlite.plans import filled, plan
 
 INDEXES = {
     "STATE": "states USING INTEGER PRIMARY KEY",
@@ -55,20 +54,8 @@ SCANNED = {
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     """A file with something in every table."""
-    path: Path = tmp_path_factory.mktemp("plans") / "store.db"
-    with_store(path, fill, threads=False)
-    connection = apsw.Connection(str(path))
-    yield connection
-    connection.close()
-
-
-def plan(connection: apsw.Connection, statement: str) -> list[str]:
-    """The steps in which SQLite goes about a statement."""
-    cursor: Any = connection.cursor()
-    asked = {int(number) for number in re.findall(r"\?(\d)", statement)}
-    values = [None] * (max(asked) if asked else statement.count("?"))
-    rows = cursor.execute(f"explain query plan {statement}", values)
-    return [row[3] for row in rows]
+    with filled(tmp_path_factory.mktemp("plans")) as connection:
+        yield connection
 
 
 @pytest.mark.parametrize(("name", "index"), INDEXES.items(), ids=INDEXES.keys())
