@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.stores.sqlite.files import fill, with_store
 
 
 @contextmanager
-def filled(folder: Path) -> Iterator[apsw.Connection]:
+def filled(folder: Path) -> Generator[apsw.Connection]:
     """A connection to such a file."""
     path = folder / "store.db"
     with_store(path, fill, threads=False)
