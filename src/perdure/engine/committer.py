@@ -1,7 +1,8 @@
 """The committer: turns that are ready together share a transaction (E1).
 
-In:  prepared turns from engine.worker.
-Out: stores.TurnStore.commit_turns; each turn's outcome goes back to the worker, in the order of preparation.
+In:  prepared turns from engine.turning.
+Out: stores.TurnStore.commit_turns, or PromptStore.commit_turns_at_once for a lone small turn; each
+     turn's outcome goes back to the worker, in the order of preparation.
 """
 
 from __future__ import annotations

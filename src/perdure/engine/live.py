@@ -90,7 +90,6 @@ class Live:
         "messages",
         "number",
         "owned",
-        "promises",
         "queued",
         "reclaimed",
         "run",
@@ -113,8 +112,7 @@ class Live:
         self.expected_us: int | None = None  # when the worker's pump will look at it
         self.tasks: dict[int, OpenTask] = {}
         self.children: dict[int, str] = {}  # the workflow ids of those that have not ended, by seq
-        self.promises: set[str] = set()  # the names of those that nobody has settled
-        self.lapsed: tuple[str, ...] = ()  # those of them that it has stopped to wait for in its last turn
+        self.lapsed: tuple[str, ...] = ()  # the promises that it has stopped to wait for in its last turn
         self.has_children = run.facts.generation > 0  # or may have had some
         self.called: dict[int, Mapping[str, Any]] = {}  # what the definitions of those set that the last turn started
         self.local = 0  # activities that this worker runs for it
@@ -209,19 +207,16 @@ class Live:
                 task = self.tasks.get(_seq(command))
                 if task is not None and task.options.get("cancellation") != "wait":
                     self._close_task(task.seq)
-            elif kind == "create_promise":
-                self.promises.add(command.name or "")
-        self.lapsed = self._take_lapsed(record) if self.promises else ()
+        self.lapsed = self._lapsed_in(record) if self.executor.lapsed else ()
         if self.executor.defaults:
             self.executor.defaults.clear()
 
-    def _take_lapsed(self, record: TurnRecord) -> tuple[str, ...]:
+    def _lapsed_in(self, record: TurnRecord) -> tuple[str, ...]:
         """The promises that it does not wait for any more, and that nobody has settled (M4)."""
         known = self.executor.promises
-        closed = [name for name in self.promises if (promise := known.get(name)) is None or promise.done()]
-        self.promises.difference_update(closed)
         settled = {job.name for job in record.jobs if isinstance(job, jobs.PromiseResolved | jobs.PromiseRejected)}
-        return tuple(sorted(name for name in closed if name not in settled))
+        gone = {name for name in self.executor.lapsed if (promise := known.get(name)) is None or promise.done()}
+        return tuple(sorted(gone - settled))
 
     def _close_task(self, seq: int) -> None:
         task = self.tasks.pop(seq, None)

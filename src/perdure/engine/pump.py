@@ -188,7 +188,7 @@ class Pump:
             self._worker.listener.others_closed()
             self._sweep_us = 0  # their parents are due
             deadline_us = await store.get_next_deadline()
-        self.expect_end(deadline_us)
+        self._deadline_us = _earlier(self._deadline_us, deadline_us)
 
     # --- what can be claimed ----------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Pump:
         wake_us = await worker.site.store.get_next_wake(queues)
         now_us = worker.site.clock.now_us()
         if wake_us is None or wake_us > now_us:
-            self.expect(wake_us)
+            self._sweep_us = _earlier(self._sweep_us, wake_us)
             return
         while not worker.stopping:
             room = min(worker.site.settings.claims_max, OWNED_MAX - worker.cache.owned)
@@ -300,3 +300,8 @@ class Pump:
             self._sweep_us = 0
             self.look_around()
             self.tell_all()
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    """The first of two moments that may be none."""
+    return min((moment for moment in (one, other) if moment is not None), default=None)

@@ -56,6 +56,7 @@ class Desk:
         "dropped",
         "identity",
         "instance",
+        "lapsed",
         "loop",
         "mailbox",
         "matcher",
@@ -98,6 +99,7 @@ class Desk:
         self.turn: int = 0
         self.dropped: int = 0
         self.commands: list[Command] = []
+        self.lapsed: list[str] = []  # promises that this turn has stopped to wait for
         self.answers: list[Answered] = []
         self.reading: str | None = None
         self.spoiled = False  # a query has changed this copy of the run

@@ -156,6 +156,8 @@ class Executor(Desk):
         self.now = max(now, self.now) if self.turn else now
         self.loop.turn = self.turn
         self.commands = []
+        if self.lapsed:
+            self.lapsed = []
         self.rounds.begin_turn()
         self.matcher.begin(self.turn, record)
         for job in answers:

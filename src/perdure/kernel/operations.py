@@ -101,6 +101,7 @@ class Operation(AnsweredFuture):
             return False
         if self.cancellation == "abandon" or self.kind not in CANCEL_KINDS:
             self._desk.close_operation(self)
+            self._lapse()
         elif not self.cancel_sent:
             self.cancel_sent = True
             self._desk.send_cancel(self, CANCEL_KINDS[self.kind])
@@ -142,10 +143,16 @@ class Operation(AnsweredFuture):
     def expire(self) -> None:
         """Its time has run out."""
         self._settle()
+        self._lapse()
         if self.default is NO_DEFAULT:
             self.refuse(TimeoutError(f"{self.what} was not answered in time"))
         else:
             self.answer(self.default)
+
+    def _lapse(self) -> None:
+        """The run goes on without what somebody outside may still want to settle (M4)."""
+        if self.kind == "create_promise":
+            self._desk.lapsed.append(self.name)
 
     def _settle(self) -> None:
         self._desk.close_operation(self)

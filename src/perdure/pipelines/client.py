@@ -92,17 +92,17 @@ class Pipelines:
         state = declared_state(await self._store.view_pipeline(_name(name)), self._policy)
         state = scheduling.run_now(state, self._now())
         times = {one.name: times_of(one) for one in state.producers}
-        await whole(self._told(name, self._store.queue_producers(name, times)))
+        await whole(self._told(_name(name), self._store.queue_producers(_name(name), times)))
 
     async def pause(self, name: str) -> None:
         """Stop it: what runs is finished, and nothing starts. `NotFound`."""
         refuse_in_transaction("pausing a pipeline")
-        await whole(self._told(name, self._store.pause_pipeline(_name(name), True)))
+        await whole(self._told(_name(name), self._store.pause_pipeline(_name(name), True)))
 
     async def resume(self, name: str) -> None:
         """Lift `pause`, and nothing else: a run that blocks still does (L11). `NotFound`."""
         refuse_in_transaction("resuming a pipeline")
-        await whole(self._told(name, self._store.pause_pipeline(_name(name), False)))
+        await whole(self._told(_name(name), self._store.pause_pipeline(_name(name), False)))
 
     @overload
     async def publish(self, topic: Topic[T], payload: T, message_id: str | None = None) -> bool: ...
@@ -144,7 +144,7 @@ class Pipelines:
         """Have a pending event skipped. `NotFound`; `UsageError` for one that is reserved or done."""
         refuse_in_transaction("skipping an event")
         skipped = _name(name), _topic(topic), check_id(message_id, "message_id")
-        await whole(self._told(name, self._store.skip_event(*skipped)))
+        await whole(self._told(skipped[0], self._store.skip_event(*skipped)))
 
     # --- seeing -----------------------------------------------------------------------------
 
@@ -155,8 +155,8 @@ class Pipelines:
     async def status(self, name: str) -> PipelineStatus:
         """How it stands, in plain words (L11). `NotFound`."""
         view = await self._store.view_pipeline(_name(name))
-        recent = await self._store.list_last_handler_runs(name, LOOKED_AT)
-        counts = await self._store.count_events(name)
+        recent = await self._store.list_last_handler_runs(_name(name), LOOKED_AT)
+        counts = await self._store.count_events(_name(name))
         oldest = {topic: moment_of(at) for topic, at in view.pending.items()}
         pending = pending_of({topic: counts.get(topic, {}) for topic in view.pipeline.topics}, oldest)
         state = declared_state(view, self._policy)

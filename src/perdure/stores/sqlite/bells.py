@@ -1,7 +1,7 @@
 """Bells: how the threads of a store wake the event loop that opened it, when they have answers for it.
 
 asyncio's own way costs a send and two receives on a pair of sockets for each wake-up; an eventfd, where the system has
-one, costs a write and a read. That is felt by a chain of steps, which wakes the loop once for each.
+one, costs a write and a read. That is felt by whoever waits for the thread again and again.
 """
 
 from __future__ import annotations

@@ -73,7 +73,6 @@ UPDATE_FOUND = "update found set status = ?2, closed_us = ?3, blocked = ?4 where
 SET_VALUE = {place: f"update found set value_{place} = ?2 where number = ?1" for place in range(1, PLACES + 1)}
 PLACE = "select place from attribute_places where name = ?"
 LAST_PLACE = "select max(place) from attribute_places"
-PLACES_GIVEN = "select * from attribute_places"
 INSERT_PLACE = "insert into attribute_places values (?,?,?)"
 NAME_THERE = "select 1 from attributes indexed by attributes_by_value where name = ? limit 1"
 INSERT_ATTRIBUTE = "insert into attributes values (?,?,?,?)"

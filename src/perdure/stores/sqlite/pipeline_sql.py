@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-INSERT_PIPELINE = "insert into pipelines values (?,?,?,?,?,?,?,?,?,?,?)"
 REPLACE_PIPELINE = "replace into pipelines values (?,?,?,?,?,?,?,?,?,?,?)"
 PIPELINE = "select * from pipelines where name = ?"
 PIPELINES = "select * from pipelines order by name"

@@ -1,4 +1,6 @@
-"""All SQL of this room but for the schema, by table; parameters only.
+"""All SQL of runs, messages, tasks and leases, by table; parameters only.
+
+Beside it: finding_sql, pipeline_sql, and deadlines with its own few.
 
 What starts with `?1` is used more than once in a statement.
 """

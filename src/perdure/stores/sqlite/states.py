@@ -112,15 +112,6 @@ def facts_of(access: Access, number: int) -> NewRun | None:
     return None if row is None else read_facts(row[:RUN_COLUMNS])[1]
 
 
-def run_id_of(access: Access, number: int) -> str | None:
-    """For messages to people: None where it cannot be read."""
-    try:
-        facts = facts_of(access, number)
-    except StoreCorrupt:
-        return None
-    return None if facts is None else facts.run_id
-
-
 def refuse_closed(there: Standing) -> None:
     """`RunClosed`."""
     if not there.state.running:

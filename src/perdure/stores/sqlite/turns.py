@@ -1,6 +1,7 @@
 """Turns: runs are claimed, and what their turns come to is committed.
 
-The way of a step in a chain of activities: one state read and written, one turn and one task written, one task removed.
+The way of a step in a chain of activities: a turn is appended, and the state, which this connection knows, is written
+over; its activity is at hand in it (see hands).
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def lost(run: int, why: str) -> LeaseLost:
 
 STAYS = slice(1, 8)  # the columns of a state that a step in between leaves alone, but for its owner
 OWNER = 9
-KNOWN_MAX = 1000  # states that are kept in mind
+KNOWN_MAX = 10_000  # states that are kept in mind: more than one worker owns
 
 
 def _save_step(access: Access, before: Row, state: State) -> None:
@@ -225,8 +226,8 @@ def _save_step(access: Access, before: Row, state: State) -> None:
             access.write_row(sql.UPDATE_STATE_KNOWN, (*values, before[22]))
             if not access.connection.changes():
                 raise HalfDone
-        if len(access.states) >= KNOWN_MAX:
-            access.states.clear()
+        if len(access.states) >= KNOWN_MAX and not known:
+            del access.states[next(iter(access.states))]
         access.states[state.number] = row
     elif known and access.row(sql.STATE, state.number) != before:
         raise HalfDone

@@ -34,6 +34,7 @@ class WritingLine(ThreadLine):
         self._last: asyncio.Future[Any] | None = None
         self._transaction: Transaction | None = None
         self._checked = 0.0  # when it was last seen that the file is still there
+        self._nudged = float("-inf")  # when the thread was told last that the log is long
         self._pace = 1.0  # seconds for a call, as a floating mean: slow, until it is known
         super().__init__(name, writer.run, now, bell)
 
@@ -111,8 +112,9 @@ class WritingLine(ThreadLine):
             return False  # the thread says why
         finally:
             self._using.release()
-        if self._writer.log_is_long:
-            self._queue.put(None)  # the thread shortens it
+        if self._writer.log_is_long and began - self._nudged >= TICK_SECONDS:
+            self._nudged = began
+            self._queue.put(None)  # the thread shortens it, as far as no reader needs it
         return is_made
 
     # --- on the thread ----------------------------------------------------------------------------
